@@ -67,7 +67,7 @@ def _constants(value):
     if {torch}.compiler.is_compiling() and isinstance(value, {torch}.Tensor):
         return _constant(value)
     if {torch}.compiler.is_compiling() and isinstance(value, (list, tuple)):
-        return [_constants(one) for one in value]
+        return type(value)(map(_constants, value)) if type(value) in (list, tuple) else value
     return value
 """
 

@@ -104,6 +104,7 @@ def side_code(side: Sequence[LaunchRef], kernel_of: Callable[[LaunchRef], Kernel
     lines: list[str] = []
     for one in side:
         if kernel := kernel_of(one):
-            text = readable(kernel) or f"{kernel.name}({call(kernel, kernel.launches[one.launch])})"
+            launches = kernel.launches[one.launch : one.launch + 1]  # a damaged recording may have none
+            text = readable(kernel) or f"{kernel.name}({', '.join(call(kernel, launch) for launch in launches)})"
             lines += [*([""] if lines else []), *clean(text).splitlines()]
     return tuple(lines)

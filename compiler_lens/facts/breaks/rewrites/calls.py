@@ -9,13 +9,30 @@ from collections.abc import Sequence
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, calls_in, dotted, of_torch, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import (
+    SIMPLE,
+    called,
+    calls_in,
+    dotted,
+    is_pure_call,
+    of_torch,
+    parameters,
+)
 from compiler_lens.recording.model import BreakCause
 
 _LOGGERS = frozenset({"logger", "log", "_logger", "LOG", "LOGGER", "logging", "_log", "self.logger", "self.log"})
 _EFFECTS = frozenset({
     "print", "breakpoint", "warnings.warn", "pdb.set_trace", "time.sleep", "gc.collect", "sys.stdout.write",
     "sys.stdout.flush", "torch.cuda.synchronize", "torch.cuda.empty_cache", "torch.cuda.reset_peak_memory_stats",
+})  # fmt: skip
+_SAYING = frozenset({
+    "len", "str", "repr", "int", "float", "bool", "round", "type", "id", "min", "max", "sum", "abs", "format", "list",
+    "tuple", "sorted", "isinstance", "getattr", "dict", "set", "range", "zip", "enumerate",
+})  # fmt: skip
+_SAYING_METHODS = frozenset({
+    "item", "tolist", "numpy", "cpu", "detach", "size", "numel", "dim", "format", "join", "keys", "values", "items",
+    "get", "memory_allocated", "max_memory_allocated", "perf_counter", "time", "current_device", "now", "strftime",
+    "upper", "lower", "strip", "split",
 })  # fmt: skip
 _LEVELS = frozenset({
     "debug", "info", "warning", "warn", "error", "critical", "exception", "log",
@@ -33,9 +50,23 @@ def effect(site: Site, _cause: BreakCause) -> Rewrite | None:
     owner, _, level = name.rpartition(".")
     if name not in _EFFECTS and not (owner in _LOGGERS and level in _LEVELS):
         return None
+    if not all(_only_says(one) for one in ast.walk(site.statement) if one is not site.statement.value):
+        return None
     body = [f"    {line}".rstrip() for line in site.lines()]
     needs = f"compiled code then runs without this `{name}`"
     return site.rewrite([f"if not {site.torch}.compiler.is_compiling():", *body], needs)
+
+
+def _only_says(node: ast.AST) -> bool:
+    """Return whether a part of a message changes nothing: a call may count what it is asked, and then has to go on."""
+    match node:
+        case ast.NamedExpr() | ast.Await() | ast.Yield() | ast.YieldFrom():
+            return False
+        case ast.Call(func=ast.Name(id=name)):
+            return name in _SAYING
+        case ast.Call():
+            return called(node) in _SAYING_METHODS or is_pure_call(node)
+    return True
 
 
 def checked_all(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -273,7 +304,8 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
         parent = site.parents().get(call)
         if parent in every:  # of float(x.item()) the outer one
             continue
-        if not _meets_tensors(site, call, _DEPTH):
+        # True + True is 2 of numbers, and True of tensors.
+        if called(tensor) in ("any", "all") or not _meets_tensors(site, call, _DEPTH):
             return None
         if not syntax.has_no_dimensions(tensor):
             needs = "the tensor has no dimensions"
@@ -303,7 +335,10 @@ def _meets_tensors(site: Site, node: ast.AST, depth: int) -> bool:
     parent = site.parents().get(node)
     match parent:
         case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
-            return site.is_tensor(right if left is node else left) or _meets_tensors(site, parent, depth)
+            if site.is_tensor(right if left is node else left):
+                return True
+            # Of numbers a power is exact, or an error; of tensors it is what their dtype can hold.
+            return not isinstance(op, ast.Pow) and _meets_tensors(site, parent, depth)
         case ast.UnaryOp(op=ast.USub()):
             return _meets_tensors(site, parent, depth)
         case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, _ARITHMETIC):
