@@ -1279,6 +1279,14 @@ NONE = {
         BreakCause("Failed to trace builtin operator"), "print", "def f(x):\n    print('''a\n  b''', x)\n    return x\n",
     ),
     "two statements on a line": (BRANCH, "if", "def f(x):\n    y = x; z = y + 1 if x.any() else y\n    return z\n"),
+    "print of what counts": (
+        BreakCause("Failed to trace builtin operator"), "print", "def f(self, x):\n    print('seen', self.count(x))\n    return x\n",
+    ),
+    "print that keeps a value": (
+        BreakCause("Failed to trace builtin operator"), "print", "def f(x):\n    print(n := x.shape[0])\n    return x * n\n",
+    ),
+    "flags added up": (ITEM, "item", "def f(x, a, b):\n    n = a.any().item() + b.any().item()\n    return x * n\n"),
+    "a power of a number": (ITEM, "item", "def f(x, n):\n    return x * 2 ** n.item()\n"),
     "print for its value": (BreakCause("Failed to trace builtin operator"), "print", "def f(x):\n    y = print(x)\n    return y\n"),
     "copy of anything": (
         BreakCause("copy.deepcopy()", context="copy.deepcopy(TensorVariable())"), "deep", "def f(s):\n    return copy.deepcopy(s)\n",

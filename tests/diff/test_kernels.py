@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from two_recordings import gpu, mirrored
 
 from compiler_lens.facts.compare import diff
-from compiler_lens.facts.compare.model import Aspect, Difference, MatchMethod, RecordingDiff, Times, Verdict
+from compiler_lens.facts.compare.model import Aspect, Difference, LaunchRef, MatchMethod, RecordingDiff, Times, Verdict
 from compiler_lens.recording.model import (
     Compilation,
     CompileId,
@@ -26,6 +26,7 @@ from compiler_lens.recording.model import (
     TensorSpec,
 )
 from compiler_lens.render.results import Diff
+from compiler_lens.views.diff.pairs import side_code
 from compiler_lens.views.diff.summary import call_words
 from compiler_lens.views.diff.words import change_line, difference
 
@@ -356,3 +357,10 @@ def test_numbers_of_temporaries_are_names() -> None:
         for k in one.kernels
     )
     assert diff(one, replace(one, kernels=kernels)).is_empty
+
+
+def test_a_launch_that_a_damaged_recording_lacks_is_shown_without_its_arguments() -> None:
+    of = CompileId(0, 0)
+    lacking = Kernel(of, Direction.INFERENCE, "extern_kernels.mm", KernelKind.EXTERN, "mm", "")
+    ref = LaunchRef(of, Direction.INFERENCE, 0, lacking.name, lacking.kind, lacking.shape, 5, 0)
+    assert side_code([ref], lambda _: lacking) == ("extern_kernels.mm()",)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.constants import Constant, constants
+from compiler_lens.facts.measured.constants import _CONSTANTS, Constant, constants
 from compiler_lens.facts.measured.edits import edited
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -238,3 +238,11 @@ def test_fix_tries_it_last_in_a_package_and_nowhere_else(
     after = best["after"]
     assert (best["results"], after["graph_breaks"], after["eager_functions"], after["recompiles"]) == ("equal", 0, 0, 0)
     assert "torch.split(x, _constant(sizes), dim=0)" in best["patch"]
+
+
+def test_a_tuple_of_values_stays_one() -> None:
+    namespace = {"torch": torch, "_constant": lambda value: value}
+    exec(_CONSTANTS.format(torch="torch"), namespace)
+    compiled = torch.compile(lambda x, size: x * (x.shape == namespace["_constants"](size)), backend="eager")
+    assert compiled(torch.ones(2, 3), (2, 3)).sum() == 6
+    assert compiled(torch.ones(2, 3), (2, 4)).sum() == 0
