@@ -29,7 +29,7 @@ from compiler_lens.capture.sources import source_event
 from compiler_lens.capture.torch_api import dynamo, graphs
 from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import NO_ID, Event, TorchId
-from compiler_lens.recording.journal import TIMED, JournalWriter, TimedOf, TimedRow
+from compiler_lens.recording.journal import TIMED, JournalWriter, TimedOf, TimedRow, timed_meta
 
 _MOST_FORKS = 256  # lines that fork: more of them share the last byte
 _MOST_CALLS = 10_000  # eager calls that wait to be told
@@ -77,8 +77,7 @@ class Session:
         self.journal.append_timed(of, row)
         if self._listener is not None:
             run, torch_id, attempt, thread = of
-            meta = dict(zip(("name", "ph", "ts"), row, strict=True))
-            self._listener(Event(TIMED, time.time(), run, torch_id, attempt, meta, None, thread))
+            self._listener(Event(TIMED, time.time(), run, torch_id, attempt, timed_meta(row), None, thread))
 
     def count_eager(self, call: tuple[str, str, int]) -> None:
         """Count a call that a stance makes eager; it is told with all others of its function."""

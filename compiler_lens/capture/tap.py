@@ -26,7 +26,7 @@ from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
-from compiler_lens.recording.journal import TIMED, TimedRow
+from compiler_lens.recording.journal import TIMED, TimedRow, timed_meta
 
 ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
 
@@ -284,10 +284,10 @@ class Tap(TraceHandler):
         start = time.perf_counter()
         try:
             row = structured_trace.timed(parameters)
-            context = dynamo.compile_context()
-            record = self.attribution.known(context)
             if row is None:
                 return
+            context = dynamo.compile_context()
+            record = self.attribution.known(context)
             if record is None:
                 self.safely(TIMED, self._note_timed, row)
                 return
@@ -300,7 +300,7 @@ class Tap(TraceHandler):
         self.seconds += time.perf_counter() - start
 
     def _note_timed(self, row: TimedRow) -> None:
-        self.note(TIMED, dict(zip(("name", "ph", "ts"), row, strict=True)), waits=True)
+        self.note(TIMED, timed_meta(row), waits=True)
 
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
         self._heard.add(name)

@@ -18,6 +18,7 @@ from compiler_lens.capture.torch_api import structured_trace
 from compiler_lens.capture.torch_api.frames import Sees, have_dynamo_see
 from compiler_lens.decode.fold import WANTED
 from compiler_lens.recording.event import RECORD_CONTEXT
+from compiler_lens.recording.journal import TIMED
 from compiler_lens.recording.resume_names import is_bytecode
 
 
@@ -103,7 +104,7 @@ class WantedOnly(list[logging.Handler]):
             name = structured_trace.name_of(parameters)
         except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become: it renders, and `handle` sees it
             return True
-        if name == "chromium_event":
+        if name == TIMED:
             self._ours.hear_timed(parameters)
         elif is_wanted(name):
             self._ours.render(name, parameters)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from compiler_lens.decode.frames import Failure, Figures, FrameEnd, FrameStart, Metrics, ResumeName
 from compiler_lens.recording import model
 from compiler_lens.recording.event import WRAPPER_FILE
-from compiler_lens.recording.ids import CompileId, GraphStage
+from compiler_lens.recording.ids import NO_COMPILATION, CompileId, GraphStage
 from compiler_lens.recording.model import BreakOutcome, Compilation, GraphBreak, Outcome, SourceLine
 from compiler_lens.recording.resume_names import resume_name, resumed
 from compiler_lens.recording.source_text import Sources
@@ -212,15 +212,14 @@ def without_a_frame(graphs: Iterable[model.Graph], codes: Iterable[model.OutputC
 
     A log holds no calls, and gives what they compiled no id: one stands for all, by the deepest layer that was seen.
     """
-    nowhere = CompileId(None, None)
-    paths = [code.path for code in codes if code.compile_id == nowhere]
+    paths = [code.path for code in codes if code.compile_id == NO_COMPILATION]
     if paths:
         door = "AOTInductor" if any(path.endswith(".cpp") for path in paths) else "Inductor"
-    elif any(graph.compile_id == nowhere for graph in graphs):
+    elif any(graph.compile_id == NO_COMPILATION for graph in graphs):
         door = "AOTAutograd"
     else:
         return ()
-    return (Compilation(nowhere, door, "", 0, Outcome.COMPILED, door=door),)
+    return (Compilation(NO_COMPILATION, door, "", 0, Outcome.COMPILED, door=door),)
 
 
 def link_resume_functions(

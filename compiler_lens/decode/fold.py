@@ -34,7 +34,7 @@ from compiler_lens.decode.shared_text import Texts
 from compiler_lens.recording import model
 from compiler_lens.recording.errors import CaptureError, PayloadError
 from compiler_lens.recording.event import NO_ID, Event, TorchId
-from compiler_lens.recording.ids import CompileId
+from compiler_lens.recording.ids import NO_COMPILATION, CompileId
 from compiler_lens.recording.resume_names import is_bytecode
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, OUTPUT_CODE_RECORD
 
@@ -262,7 +262,7 @@ class _CompileIds:
             recompile = None  # without a frame nothing is compiled again: such an id would not print as itself
         torch_id = (frame, recompile, autograd)
         if event.run is None and torch_id == NO_ID:
-            return CompileId(None, None)
+            return NO_COMPILATION
         key = torch_id if event.run is None else event.run
         if key not in self._known:
             if torch_id == NO_ID:

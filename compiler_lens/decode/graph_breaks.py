@@ -14,6 +14,7 @@ from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import NO_COMPILATION
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, SourceLine
 from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.shape import Count, shaped
@@ -42,7 +43,6 @@ _SKIP = re.compile(
 # break that log_graph_break() reports again.
 _BACKEND = re.compile(r"(?P<reason>WON'T CONVERT (?P<function>\S+) (?P<file>.*) line (?P<line>\d{1,9}))\n")
 _PROCESSED = "The above exception occurred while processing the following code"
-_OF_NONE = CompileId(None, None)
 
 
 def read_graph_break(
@@ -82,7 +82,7 @@ def read_reason(text: str) -> GraphBreak:
         reason, said = words["reason"], raised.message if raised else ""
         location = stack[-1] if stack and head.re is _SKIP else location
     causes = read_causes(said, raised.kind if raised else "")
-    return GraphBreak(_OF_NONE, 0, causes, reason, stack, location, outcome, text=text)
+    return GraphBreak(NO_COMPILATION, 0, causes, reason, stack, location, outcome, text=text)
 
 
 def read_dynamo_error(
@@ -103,7 +103,7 @@ def read_failure(text: str) -> Failure:
     said = known.gb_type if known else head.partition(_OPERANDS)[0]
     message = said if said.startswith(f"{raised.kind}: ") else f"{raised.kind}: {said}"
     line = next((at for at in reversed(stack) if is_own(at.file)), stack[-1] if stack else None)
-    return Failure(_OF_NONE, known, message, line, text)
+    return Failure(NO_COMPILATION, known, message, line, text)
 
 
 # LoweringException in torch/_inductor/exc.py: the op, what it is given, and the lines that it comes from.

@@ -13,6 +13,7 @@ from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.decode.stacks import STRING, read_comment, read_stack, read_traceback, split_comment
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import NO_COMPILATION
 from compiler_lens.recording.model import CompileId, Guard, GuardFailure, Recompile, Symbol
 from compiler_lens.recording.shape import read_json, shaped
 
@@ -24,7 +25,6 @@ _MANAGER = re.compile(r"^(?:(?:Key|Value)Manager: )?\w*GuardManager: source=(.*)
 _MANAGER_FACTS = re.compile(r", (?:accessed_by=|type=<).*$")
 # Guards that torch adds to every frame carry a line of its own, without code.
 _TORCHS_OWN = "_dynamo/"
-_OF_NONE = CompileId(None, None)
 
 
 def read_guards(
@@ -54,7 +54,7 @@ def read_tree(text: str) -> tuple[Guard, ...]:
         line, _ = read_comment(comment)
         if line is not None and not line.code and line.file.startswith(_TORCHS_OWN):
             line = None
-        guards.append(Guard(_OF_NONE, kind, expression, above, line))
+        guards.append(Guard(NO_COMPILATION, kind, expression, above, line))
     return tuple(guards)
 
 

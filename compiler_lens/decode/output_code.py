@@ -19,6 +19,7 @@ from compiler_lens.decode.kernel_language import Installed, KernelDefinition, Ke
 from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import NO_COMPILATION
 from compiler_lens.recording.model import Buffer, CompileId, Direction, Kernel, Launch, OutputCode, Trust, Unavailable
 from compiler_lens.recording.source_text import syntax
 
@@ -54,7 +55,7 @@ class CodeText(Struct, frozen=True):
         return (replace(code, buffers=self.buffers), *own, *missing)
 
 
-_OF_NONE = CompileId(None, None), Direction.INFERENCE
+_OF_NONE = NO_COMPILATION, Direction.INFERENCE
 
 
 def read_output_code(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.groups import grouped
-from compiler_lens.recording.ids import CompileId, Direction
+from compiler_lens.recording.ids import NO_COMPILATION, CompileId, Direction
 from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Kernel, KernelConfig, KernelKind
 from compiler_lens.recording.shape import Figure, Scalar, read_json, shaped
 
@@ -69,7 +69,6 @@ def read_triton_configs(event: Event, compile_id: CompileId, _files: Mapping[int
 # coordinate descent started, not where it ended.
 _Pairs = tuple[tuple[str, Scalar], ...]
 _CONFIG_KEYS: Mapping[str, bool] = {"only_config": True, "best_config": True, "coordesc_tuning_start_config": False}
-_OF_NONE = CompileId(None, None)
 
 
 def read_triton_kernel_info(
@@ -90,7 +89,7 @@ def read_info(text: str) -> tuple[TritonTuning, ...]:
                 configs.append(KernelConfig(dict(shaped(_Pairs, info[key])), chosen=chosen))
         known = shaped(dict[str, Scalar], {key: value for key, value in info.items() if key not in _CONFIG_KEYS})
         known = known or {"autotune_cache_state": "unknown"}
-        tunings.append(TritonTuning(_OF_NONE, kernel, tuple(configs), info=known))
+        tunings.append(TritonTuning(NO_COMPILATION, kernel, tuple(configs), info=known))
     return tuple(tunings)
 
 

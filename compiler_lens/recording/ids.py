@@ -79,7 +79,7 @@ class CompileId(Struct, frozen=True, order=True):
     @property
     def or_none(self) -> CompileId | None:
         """The id; None for the one that stands for no compilation, `-`."""
-        return None if self == _NO_COMPILATION else self
+        return None if self == NO_COMPILATION else self
 
     @property
     def of_frame(self) -> CompileId:
@@ -87,7 +87,7 @@ class CompileId(Struct, frozen=True, order=True):
         return CompileId(self.frame, None, self.epoch, self.autograd)
 
 
-_NO_COMPILATION = CompileId(None, None)
+NO_COMPILATION = CompileId(None, None)
 
 
 class GraphId(Struct, frozen=True):

@@ -86,6 +86,12 @@ TimedOf = tuple[int | None, TorchId, int, int]  # run, torch's compile id, attem
 TimedRow = tuple[str, str, float]  # name, phase "B" or "E", microseconds since the epoch
 
 
+def timed_meta(row: TimedRow) -> dict[str, Any]:
+    """Return the metadata that a timed event has by itself."""
+    name, phase, microseconds = row
+    return {"name": name, "ph": phase, "ts": microseconds}
+
+
 class JournalWriter:
     """Appends events to a file, or to memory where there is no file or the file fails.
 

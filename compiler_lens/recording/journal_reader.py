@@ -23,6 +23,7 @@ from compiler_lens.recording.journal import (
     ROWS_OF_TIMED,
     TIMED,
     is_closing,
+    timed_meta,
 )
 from compiler_lens.recording.model import DAMAGE, THE_END, CaptureProblem
 from compiler_lens.recording.opening import Limits, begun, head, lines
@@ -184,9 +185,9 @@ def _unpacked(event: Event) -> Iterator[Event]:
     if event.name != ROWS_OF_TIMED:
         yield event
         return
-    for name, phase, microseconds in event.meta[ROWS]:
-        meta = {"name": name, "ph": phase, "ts": microseconds}
-        yield replace(event, name=TIMED, at=microseconds / 1e6, meta=meta)
+    for row in event.meta[ROWS]:
+        meta = timed_meta(row)
+        yield replace(event, name=TIMED, at=meta["ts"] / 1e6, meta=meta)
 
 
 class _Reader:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
+from collections.abc import Callable
 from textwrap import dedent
 from typing import Any
 
@@ -163,17 +162,10 @@ if __name__ == "__main__":
 
 
 def test_fix_tries_it_last_in_a_package_and_nowhere_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts, program = PROGRAM.split('\n\nif __name__ == "__main__":\n')
-    installed = tmp_path / "lib" / "site-packages"
-    (installed / "leaky").mkdir(parents=True)
-    (installed / "leaky" / "__init__.py").write_text(parts)
-    (tmp_path / "train.py").write_text("import torch\nfrom leaky import M\n\n" + dedent(program))
-    (tmp_path / "own.py").write_text(PROGRAM)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(installed))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")]))
+    install("leaky", parts, train="import torch\nfrom leaky import M\n\n" + dedent(program), own=PROGRAM)
     assert main(["fix", "--json", "own.py"]) == 0
     assert "_assert_async" not in capsys.readouterr().out
     assert main(["fix", "--json", "--include", "leaky", "train.py"]) == 0

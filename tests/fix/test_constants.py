@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
+from collections.abc import Callable
 from textwrap import dedent
 from typing import Any
 
@@ -221,16 +220,9 @@ if __name__ == "__main__":
 
 
 def test_fix_tries_it_last_in_a_package_and_nowhere_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    installed = tmp_path / "lib" / "site-packages"
-    (installed / "lasting").mkdir(parents=True)
-    (installed / "lasting" / "__init__.py").write_text(LIBRARY)
-    (tmp_path / "train.py").write_text(TRAIN)
-    (tmp_path / "own.py").write_text(LIBRARY + "\n\n" + TRAIN.split("\n\n", 1)[1])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(installed))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")]))
+    install("lasting", LIBRARY, train=TRAIN, own=LIBRARY + "\n\n" + TRAIN.split("\n\n", 1)[1])
     assert main(["fix", "--json", "own.py"]) == 0
     assert "_value_while_compiling" not in capsys.readouterr().out
     assert main(["fix", "--json", "--include", "lasting", "train.py"]) == 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -93,16 +92,9 @@ def test_nothing_else_is_computed_each_time(name: str) -> None:
 
 
 def test_fix_offers_it_in_a_package_and_nowhere_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    installed = tmp_path / "lib" / "site-packages"
-    (installed / "keeping").mkdir(parents=True)
-    (installed / "keeping" / "__init__.py").write_text(LIBRARY)
-    (tmp_path / "train.py").write_text(TRAIN)
-    (tmp_path / "own.py").write_text(LIBRARY + "\n\n" + TRAIN.split("\n\n", 1)[1])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(installed))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(installed), os.environ.get("PYTHONPATH", "")]))
+    install("keeping", LIBRARY, train=TRAIN, own=LIBRARY + "\n\n" + TRAIN.split("\n\n", 1)[1])
     assert main(["fix", "--json", "own.py"]) == 0
     assert not json.loads(capsys.readouterr().out)["tried"], "one recompile is as expected"
     assert main(["fix", "--json", "--include", "keeping", "train.py"]) == 0

@@ -2,9 +2,9 @@
 
 torch generates runnable code for a graph, with a table of globals, which nobody runs: half a millisecond of a small
 graph's compilation. This prints what almost all graphs are made of, as `CodeGen._gen_python_code` in torch/fx/graph.py
-does. Where a graph has anything else, torch prints it. Guards torch prints itself, but into lines of ours: those of its
-buffer are asked what they are, twice. torch also prints the first text of a process, all if that one differs, and
-graphs under FX_GRAPH_SHOW_META.
+does. Where a graph has anything else, torch prints it. Guards are printed as GuardManagerWrapper in
+torch/_dynamo/guards.py does, without its buffer, which asks each line what it is. torch also prints the first text of a
+process, all if that one differs, and graphs under FX_GRAPH_SHOW_META.
 """
 
 from __future__ import annotations

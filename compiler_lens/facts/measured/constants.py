@@ -26,7 +26,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.uses import SIZED
 from compiler_lens.recording.model import BreakCause, SourceLine
-from compiler_lens.recording.source_text import Sources, syntax_if_known
+from compiler_lens.recording.source_text import Sources
 
 _SHAPES = "Dynamic shape operator"
 _KINDS = (
@@ -66,8 +66,8 @@ _CONSTANTS = """\
 def _constants(value):
     if {torch}.compiler.is_compiling() and isinstance(value, {torch}.Tensor):
         return _constant(value)
-    if {torch}.compiler.is_compiling() and isinstance(value, (list, tuple)):
-        return type(value)(map(_constants, value)) if type(value) in (list, tuple) else value
+    if {torch}.compiler.is_compiling() and type(value) in (list, tuple):
+        return type(value)(map(_constants, value))
     return value
 """
 
@@ -140,9 +140,7 @@ def _edited(site: Site, changes: Sequence[Change]) -> Rewrite | None:
 
 def _needs_import(site: Site) -> bool | None:
     """Whether the module has to import torch for what stands in it; None where it calls something else `torch`."""
-    tree = syntax_if_known(site.text)
-    imports = [alias for one in (tree.body if tree else ()) if isinstance(one, ast.Import) for alias in one.names]
-    if any((alias.asname or alias.name).partition(".")[0] == site.torch for alias in imports):
+    if site.has_torch_at_top:
         return False
     return True if site.torch == "torch" else None
 

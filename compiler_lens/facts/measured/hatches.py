@@ -72,8 +72,7 @@ def markable(at: SourceLine, known: Sources) -> Markable | None:
     if site is None or function is None or function.decorator_list or not (tree := syntax_if_known(site.text)):
         return None
     # A mark is there when the function is defined, so torch is to be imported by then, and for everyone.
-    imports = [alias for one in tree.body if isinstance(one, ast.Import) for alias in one.names]
-    if not any((alias.asname or alias.name).partition(".")[0] == site.torch for alias in imports):
+    if not site.has_torch_at_top:
         if site.torch != "torch":
             return None
         site = replace(site, imports_torch=False)

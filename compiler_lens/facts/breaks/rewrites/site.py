@@ -48,6 +48,13 @@ class Site(Struct, frozen=True):
     torch: str = "torch"  # what the file calls torch
     imports_torch: bool = True
 
+    @property
+    def has_torch_at_top(self) -> bool:
+        """Whether the module itself imports torch, for all that stands in it."""
+        tree = parsed(self.text)
+        imports = [alias for one in (tree.body if tree else ()) if isinstance(one, ast.Import) for alias in one.names]
+        return any((alias.asname or alias.name).partition(".")[0] == self.torch for alias in imports)
+
     def source(self, node: ast.AST, changes: Sequence[Change] = ()) -> str:
         """Return an expression's text on one line, with parts of it changed."""
         text = self.edited(node, changes)
