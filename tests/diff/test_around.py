@@ -9,10 +9,12 @@ from msgspec.structs import replace
 from two_recordings import cpu, gpu
 
 import compiler_lens
+from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.compare import diff
 from compiler_lens.facts.compare.model import Verdict
 from compiler_lens.facts.compare.programs import compiled, pair_compilations
 from compiler_lens.recording.model import AutotuneChoice, CompileId, KernelKind, Recording
+from compiler_lens.views.diff.around import break_verdict
 from compiler_lens.views.diff.summary import summary_lines
 
 PLAIN = """
@@ -63,9 +65,80 @@ def test_a_break_of_a_function_that_no_longer_enters_the_compiler_is_not_fixed(t
     assert [(b.before, b.after, b.is_reached) for b in mirrored.breaks] == [(0, 1, False)]
     assert [(s.name, s.before, s.after) for s in d.settings] == [("stance", "default", "force_eager")]
     said = summary_lines(d)
-    assert "Graph breaks: 1 in functions that did not enter the compiler AFTER" in said
+    assert "Graph breaks: 1 in code that was not traced AFTER" in said
     assert not [line for line in said if "fixed" in line]
-    assert "Graph breaks: 1 in functions that did not enter the compiler BEFORE" in summary_lines(mirrored)
+    assert "Graph breaks: 1 in code that was not traced BEFORE" in summary_lines(mirrored)
+
+
+TWO = """
+def stats(x):
+    m = x.mean().item()
+    return x - m
+
+def clipped(x, on):
+    if on:
+        x = x * 2
+        print(x.sum())
+    return x.cos()
+
+def early(x, on):
+    if on:
+        return x + 2
+    print(x.mean())
+    return x + 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("y = stats(y)", "y = y - 1"),  # the call was removed
+        ("y = clipped(y, True)", "y = clipped(y, False)"),  # its branch is not taken
+        ("y = early(y, False)", "y = early(y, True)"),  # it returns before
+        ("y = early(y, False)", "print(y); y = stats(early(y, True)); y = y * stats(y)"),
+        # Who gives up on a loop never comes to what stands below it.
+        ("m = y.mean().item()", "for i in range(3):\n        print(i)\n    m = y.mean().item()"),
+    ],
+)
+def test_a_break_in_code_that_was_not_traced_is_neither_fixed_nor_new(tmp_path: Path, before: str, after: str) -> None:
+    broken, other = recorded(tmp_path, before, above=TWO), recorded(tmp_path, after, above=TWO)
+    lost = {c.place.code for c in break_cards(broken) if c.place} - {
+        c.place.code for c in break_cards(other) if c.place
+    }
+    ways = ((broken, other, "gone", "AFTER"), (other, broken, "come", "BEFORE"))
+    for one, two, verdict, side in ways:
+        d = diff(one, two)
+        told = {b.place.code: b for b in d.breaks if b.place and b.place.code in lost}
+        assert told.keys() == lost
+        assert {break_verdict(change) for change in told.values()} == {verdict}
+        assert any(f"1 in code that was not traced {side}" in line for line in summary_lines(d))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "settings"),
+    [
+        ("y = stats(y)", "y = stats(y)", {"capture_scalar_outputs": True}),  # the same line, by a setting
+        ("y = clipped(y, True)", "y = clipped(y, True)", {"reorderable_logging_functions": {print}}),
+        ("y = stats(y)", "y = stats(y) + 1", {}),  # what it calls has another text
+        ("k = y.sum()\n    y = y + 1 if k else y", "k = 3\n    y = y + 1 if k else y", {}),  # other values
+    ],
+)
+def test_a_break_in_code_that_is_traced_without_it_is_fixed(
+    tmp_path: Path, before: str, after: str, settings: dict[str, object]
+) -> None:
+    broken = recorded(tmp_path, before, above=TWO)
+    above = TWO.replace(".item()", "") if before != after else TWO
+    with torch._dynamo.config.patch(settings):
+        mended = recorded(tmp_path, after, above=above)
+    assert [break_verdict(b) for b in diff(broken, mended).breaks] == ["fixed"]
+    assert [break_verdict(b) for b in diff(mended, broken).breaks] == ["new"]
+
+
+def test_breaks_of_methods_of_one_name_in_two_classes_are_two(tmp_path: Path) -> None:
+    above = "class A:\n    def run(self, x):\n        return x * x.sum().item()\n"
+    above += "class B:\n    def run(self, x):\n        return x + x.mean().item()\n"
+    d = diff(recorded(tmp_path, "y = A().run(y)", above=above), recorded(tmp_path, "y = B().run(y)", above=above))
+    assert sorted(break_verdict(b) for b in d.breaks) == ["come", "gone"]
 
 
 def test_a_break_at_another_line_of_another_file_is_the_same(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.compare import model
 from compiler_lens.facts.compare.align import kth
 from compiler_lens.facts.compare.programs import Compiled, Paired
+from compiler_lens.facts.compare.traced import Traced, traced_on_both_sides
 from compiler_lens.facts.kernels.kernels import launch_count
 from compiler_lens.facts.kernels.launch_costs import doubts, is_usable
 from compiler_lens.facts.kernels.provenance import Provenance
@@ -22,7 +23,6 @@ from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording.model import (
     AutotuneChoice,
-    Compilation,
     CompileId,
     CudagraphOutcome,
     CudagraphState,
@@ -91,45 +91,29 @@ def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[
 
 def break_changes(before: Recording, after: Recording) -> tuple[model.BreakChange, ...]:
     """Return breaks that are fixed, new, or happen more or less often: by the text of the line, not by its number."""
-
-    def function(card: BreakCard) -> tuple[str, ...]:
-        return card.gb_type, card.place.function if card.place else ""
-
-    def line(card: BreakCard) -> tuple[str, ...]:
-        return *function(card), card.place.code.strip() if card.place else ""
+    left, right = list(break_cards(before)), list(break_cards(after))
+    here, there = traced_on_both_sides(before, after, (left, right))
 
     def weight(change: model.BreakChange) -> tuple[object, ...]:
         at = change.place
         return -abs(change.before - change.after), change.gb_type, (at.function, at.code) if at else ("", "")
 
-    left, right = list(break_cards(before)), list(break_cards(after))
     changes: list[model.BreakChange] = []
-    for key in (line, function):  # a line that was edited and still breaks is not another break
-        pairs, left, right = kth(left, right, key, key)
+    for is_by_line in (True, False):  # a line that was edited and still breaks is not another break
+        keys = (_key_of(side, is_by_line=is_by_line) for side in (here, there))
+        pairs, left, right = kth(left, right, *keys)
         changes += [model.BreakChange(a.gb_type, a.place, len(b.events), len(a.events)) for b, a in pairs]
-    reached = _reached(before, after), _reached(after, before)
-    changes += [model.BreakChange(card.gb_type, card.place, len(card.events), 0, reached[0](card)) for card in left]
-    changes += [model.BreakChange(card.gb_type, card.place, 0, len(card.events), reached[1](card)) for card in right]
+    changes += [model.BreakChange(c.gb_type, c.place, len(c.events), 0, there.came_to(c, here)) for c in left]
+    changes += [model.BreakChange(c.gb_type, c.place, 0, len(c.events), here.came_to(c, there)) for c in right]
     return tuple(sorted((c for c in changes if c.before != c.after), key=weight))
 
 
-def _reached(here: Recording, there: Recording) -> Callable[[BreakCard], bool]:
-    """Return whether one of the functions that broke here entered the compiler there, too: by name."""
-    names: defaultdict[CompileId, set[str]] = defaultdict(set)
-    for one in here.compilations:
-        names[one.compile_id].add(_name_of(one))
-    entered = {name for one in there.compilations for name in (_name_of(one), one.resumes or one.function)}
+def _key_of(side: Traced, *, is_by_line: bool) -> Callable[[BreakCard], tuple[str, ...]]:
+    def key(card: BreakCard) -> tuple[str, ...]:
+        at = card.place
+        return card.gb_type, side.function(at) if at else "", at.code.strip() if at and is_by_line else ""
 
-    def is_reached(card: BreakCard) -> bool:
-        broken: set[str] = set()
-        return not entered.isdisjoint(broken.union(*(names[event.compile_id] for event in card.events)))
-
-    return is_reached
-
-
-def _name_of(compilation: Compilation) -> str:
-    told = compilation.definition
-    return told.function if told else compilation.resumes or compilation.function
+    return key
 
 
 def recompile_changes(before: Recording, after: Recording) -> tuple[model.RecompileChange, ...]:

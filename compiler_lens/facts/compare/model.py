@@ -184,14 +184,14 @@ class FrameChange(Struct, frozen=True):
 class BreakChange(Struct, frozen=True):
     """Graph breaks of one kind at one line: events on each side. None after: fixed. None before: new.
 
-    But where the other side compiled none of the functions that broke there, nothing is known of it.
+    But where the other side never came to the code that breaks there, it is neither: no longer called, or not yet.
     """
 
     gb_type: str
     place: SourceLine | None  # after, if it is there
     before: int
     after: int
-    is_reached: bool = True  # by the compiler, on both sides
+    is_reached: bool = True  # the code was traced on both sides, whether or not it broke
 
 
 class RecompileChange(Struct, frozen=True):

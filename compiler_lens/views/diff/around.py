@@ -146,6 +146,8 @@ def breaks(asked: Asked) -> tuple[Block, ...]:
         found.append(paragraph(verdict, at, told, indent=2))
         if source := change.place.code.strip() if change.place else "":
             found.append(paragraph(code(source), indent=8))
+        if not change.is_reached:
+            found.append(paragraph(UNTRACED.format("BEFORE" if change.after else "AFTER"), indent=8, tone=Tone.WARN))
     counts = Column("before", Kind.COUNT), Column("after", Kind.COUNT)
     columns = Column("function"), Column("changed", flexible=True, missing="unknown"), *counts
     rows = tuple((change.function, change.subject, change.before, change.after) for change in d.recompiles)
@@ -176,8 +178,11 @@ def frame_lines(changes: Iterable[model.FrameChange]) -> tuple[str, ...]:
     )
 
 
+UNTRACED = "not traced {}: not called there, or on a branch that was not taken"
+
+
 def break_verdict(change: model.BreakChange) -> str:
-    """Return what became of a graph break; of one whose function one side did not compile nobody knows."""
+    """Return what became of a graph break; in code that one side never came to, it is neither fixed nor new."""
     if not change.after:
         return "fixed" if change.is_reached else "gone"
     if not change.before:

@@ -30,8 +30,8 @@ _BECAME = {
     "new": "new",
     "more": _OFTEN,
     "fewer": _OFTEN,
-    "gone": "in functions that did not enter the compiler AFTER",
-    "come": "in functions that did not enter the compiler BEFORE",
+    "gone": "in code that was not traced AFTER",
+    "come": "in code that was not traced BEFORE",
 }
 _SAME_TIME = 0.05  # seconds: phases that differ by less are left out
 
@@ -136,7 +136,7 @@ def around(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
     if d.breaks:
         known = Counter(_BECAME[beside.break_verdict(change)] for change in d.breaks)
         is_worse = any(change.after > change.before for change in d.breaks)
-        is_better = any(change.is_reached for change in d.breaks)
+        is_better = any(beside.break_verdict(change) == "fixed" for change in d.breaks)
         text = ", ".join(f"{known[what]:,} {what}" for what in dict.fromkeys(_BECAME.values()) if known[what])
         yield "breaks", f"Graph breaks: {text}", Tone.BAD if is_worse else Tone.GOOD if is_better else Tone.WARN
     if d.recompiles:
