@@ -51,6 +51,26 @@ def test_a_cell_that_folds_hides_nothing():
     assert whole.split()[-2:] == ["True", "3"]
 
 
+@pytest.mark.parametrize(
+    ("cell", "lines"),
+    [
+        (
+            "torch._dynamo.config.reorderable_logging_functions",
+            ["torch._dynamo.config.", "reorderable_logging_functions"],
+        ),
+        ("a_very_long_name_of_a_function_that_has_no_end", ["a_very_long_name_of_a_function_that_has_", "no_end"]),
+        # At a space where a word then fits, else within it.
+        ("return print(a + b + c + d + e, sum_of_all(v))", ["return print(a + b + c + d + e,", "sum_of_all(v))"]),
+        ("call " + "f(" * 20 + "x", ["call " + "f(" * 17, "f(f(f(x"]),
+        ("a" * 50, ["a" * 40, "a" * 10]),  # there is no better place
+        ("a" * 30 + "日本" * 5, ["a" * 30 + "日本日本日", "本日本日本"]),
+    ],
+)
+def test_a_cell_that_folds_does_so_at_a_joint_of_its_code(cell, lines):
+    first, *rest = text(Table((Column(flexible=True, folds=True),), ((cell,),), indent=0), width=40)
+    assert [first, *rest] == [lines[0], *(f"  {line}" for line in lines[1:])]
+
+
 # -- kernels
 
 

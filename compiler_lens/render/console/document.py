@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from compiler_lens.render.console import code
@@ -21,6 +23,9 @@ _BAR = 24  # columns
 _LONGEST = 4_000  # characters of a text
 _ROOMY = 100  # columns
 _GAP = 2
+_SPACE = re.compile(r"\s+")
+# After which the code in a cell may go on below; the latter within a name, where a line would else be half empty.
+_JOINT, _WITHIN_A_NAME = re.compile(r"[.(,](?!\s)"), re.compile(r"_")
 _NARROWEST = 8  # columns of a column that gives way
 
 
@@ -219,12 +224,30 @@ def _folded(cells: Sequence[Text], columns: Sequence[doc.Column], widths: Sequen
 
 
 def _wrapped(cell: Text, width: int) -> list[Text]:
-    first, *rest = cell.wrap(None, width, no_wrap=False, overflow="fold")  # type: ignore[arg-type]
-    after = cell[len(first.plain) :]
-    after = after[len(after.plain) - len(after.plain.lstrip()) :]
-    room = max(width - _FOLD_STEP, 1)
-    more = after.wrap(None, room, no_wrap=False, overflow="fold") if rest else ()  # type: ignore[arg-type]
-    return [first, *(Text.assemble(" " * _FOLD_STEP, one) for one in more)]
+    lines: list[Text] = []
+    room = width
+    while cell:
+        end = len(cell) if cell.cell_len <= room else _fitting(cell.plain, room)
+        lines.append(Text.assemble(" " * _FOLD_STEP if lines else "", cell[:end]))
+        lines[-1].rstrip()
+        rest = cell.plain[end:]
+        cell, room = cell[end + len(rest) - len(rest.lstrip()) :], max(width - _FOLD_STEP, 1)
+    return lines
+
+
+def _fitting(text: str, room: int) -> int:
+    """Return how many characters of a text go into a line: up to a space, or to where a name has a joint."""
+    most = next(n for n in range(len(text), 0, -1) if n == 1 or cell_len(text[:n]) <= room)
+    if text[most].isspace():
+        return most
+    start, joint, within = (
+        max((found.end() for found in at.finditer(text, 0, most)), default=0) for at in (_SPACE, _JOINT, _WITHIN_A_NAME)
+    )
+    word = text[start:].split(maxsplit=1)[0]
+    if start and cell_len(word) <= room - _FOLD_STEP:  # it fits into the next line whole
+        return start
+    joint = max(start, joint)
+    return max(joint, within) or most if joint < most / 2 else joint
 
 
 def _row(cells: Sequence[Text], columns: Sequence[doc.Column], widths: Sequence[int], indent: int) -> Text:
