@@ -25,6 +25,7 @@ class _Site(_At, frozen=True):
     module: str = ""
     methods: tuple[str, ...] = ()
     in_place: bool = False
+    is_dropped: bool = False
 
 
 class _Stance(_At, frozen=True):
@@ -63,7 +64,7 @@ def read_site(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[
     """Read where something was given to torch.compile."""
     told = shaped(_Site, event.meta)
     defined = SourceLine(told.defined.file, told.defined.line, told.function)
-    return (CompileSite(defined, told.line_of(), told.module, told.methods, told.in_place),)
+    return (CompileSite(defined, told.line_of(), told.module, told.methods, told.in_place, told.is_dropped),)
 
 
 def read_stance(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[Stance, ...]:

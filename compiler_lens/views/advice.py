@@ -449,6 +449,15 @@ def _silent(evidence: object) -> Advice | None:
             at = At(stance.place, Tone.STRONG) if stance.place else strong("torch.compiler.set_stance")
             counted = f" So ran {plural(calls, 'call')}." if calls else ""
             return Advice((at,), what=taken(stance) + counted, change=STANCE_CHANGE)
+        case kinds.NeverCalled(site) if site.is_dropped:
+            name = site.module or site.defined.function
+            what = f"gives `{name}` to torch.compile and does nothing with what that returns: "
+            what += f"calls of this `{name}` are not compiled."
+            if evidence.is_entered:
+                what = f"{what[:-1]} by that. Compiled is what another line gave to torch.compile."
+            change = "Keep what torch.compile returns, and call that"
+            change += ", or compile the module in place: `model.compile()`." if site.module else "."
+            return Advice((At(site.place, Tone.STRONG) if site.place else strong(name),), what=what, change=change)
         case kinds.NeverCalled(site, calls_forward):
             name = site.module or site.defined.function
             what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."

@@ -45,7 +45,8 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
     blocks: list[Block] = [*not_whole(recording)]
     is_whole = all(problem.where == THE_END for problem in recording.problems)
     nothing = "Nothing was compiled" if is_whole else "Nothing that can be read was compiled"
-    unheard = tuple(one.evidence.site for one in summary.findings if isinstance(one.evidence, NeverCalled))
+    uncalled = (one.evidence for one in summary.findings if isinstance(one.evidence, NeverCalled))
+    unheard = tuple(one.site for one in uncalled if not one.is_entered)
     blocks.append(_verdict(summary, nothing, recording.damage, unheard))
     blocks += _children(recording)
     if not summary.coverage.frames and not recording.graph_breaks:

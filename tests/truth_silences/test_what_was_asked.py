@@ -173,6 +173,86 @@ def test_in_place_the_advice_is_what_can_be_done_and_names_no_method_of_torchs()
     assert "Calls of its methods" not in shown
 
 
+def dropped_beside_in_place() -> None:
+    other, model = Encoder(), Encoder()
+    torch.compile(
+        other,
+        backend="aot_eager",
+    )
+    other(X)
+    model.compile(backend="aot_eager")
+    model(X)
+
+
+def dropped_beside_another() -> None:
+    other, model = Encoder(), Encoder()
+    torch.compile(other, backend="aot_eager"), torch.compile(model, backend="aot_eager")(X)  # the former is a tuple's
+    torch.compile(other, backend="aot_eager")
+    other(X)
+
+
+def dropped_alone() -> None:
+    model = Encoder()
+    torch.compile(model, backend="aot_eager")
+    model(X)
+
+
+def dropped_function() -> None:
+    def double(x: Tensor) -> Tensor:
+        return x * 2
+
+    torch.compile(double, backend="aot_eager")
+    torch.compile(double, backend="aot_eager")(double(X))
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "name", "entered"),
+    [
+        (dropped_beside_in_place, "    torch.compile(", "Encoder", True),
+        (dropped_beside_another, '    torch.compile(other, backend="aot_eager")\n', "Encoder", True),
+        (dropped_alone, "    torch.compile(model", "Encoder", False),
+        (dropped_function, '    torch.compile(double, backend="aot_eager")\n', "test", True),
+    ],
+)
+def test_a_call_of_torch_compile_whose_result_nobody_keeps_is_told(
+    program: Callable[[], None], line: str, name: str, entered: bool
+) -> None:
+    with Lens(strict=True) as lens:
+        program()
+    lines, first = inspect.getsourcelines(program)
+    at = first + next(n for n, text in enumerate(lines) if text.startswith(line))
+    (found,) = [one for one in explain(lens.recording).findings if one.rule == "never-called"]
+    assert found.place is not None
+    assert found.place.line == at
+    shown = " ".join(screen(lens).split())
+    assert "to torch.compile and does nothing with what that returns" in shown
+    assert ("Compiled is what another line gave to torch.compile" in shown) == entered
+    assert "Nothing to fix" not in shown
+    assert ("1 never called through torch.compile" in shown) == (not entered and program is not dropped_alone)
+
+
+def handed_on(module: nn.Module) -> Callable[..., object]:
+    return torch.compile(module, backend="aot_eager")
+
+
+def kept() -> None:
+    made = []
+    made.append(torch.compile(Encoder(), backend="aot_eager"))
+    made[0](X)
+    if model := torch.compile(Encoder(), backend="aot_eager"):
+        model(X)
+    handed_on(Encoder())(X)
+    torch.compile(Encoder().encode, backend="aot_eager")(X)
+    Encoder().compile(backend="aot_eager")
+
+
+def test_what_is_kept_in_any_way_is_not_said_to_be_dropped() -> None:
+    with Lens(strict=True) as lens:
+        kept()
+    assert len(lens.recording.sites) == 5
+    assert not [site for site in lens.recording.sites if site.is_dropped]
+
+
 @torch.compile(backend="aot_eager")
 def scaled(x: Tensor) -> Tensor:
     return x * 3

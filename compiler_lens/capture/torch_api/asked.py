@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import multiprocessing
 import sys
 from collections.abc import Callable, Mapping
@@ -22,6 +23,7 @@ COMPILE = Place(
 STANCE = Place("torch._dynamo.decorators", "_set_stance", "stances of torch.compiler.set_stance", ("stance",))
 # Every call of a compiled function asks it what to do: hooked while a stance makes all of them eager, and no longer.
 FORCED = Place("torch._dynamo.eval_frame", "_callback_from_stance", "calls that a stance makes eager", ("callback",))
+_SKIPPED, _DROPS = dis.opmap.get("CACHE", -1), dis.opmap["POP_TOP"]  # what stands between instructions is none
 _WRAPPERS = "torch/_dynamo/eval_frame.py"  # of what torch.compile was given: each has it as `fn`
 _CALLS = ("__call__", "_wrapped_call_impl", "_call_impl")  # of a module
 _DEEPEST = 12  # frames of ours and of torch's between that wrapper and an observer
@@ -59,6 +61,25 @@ def module_in(wrapped: Any) -> Any:
     if type(wrapped) is MethodType and wrapped.__func__ is torch.nn.Module._call_impl:
         wrapped = wrapped.__self__
     return wrapped if issubclass(type(wrapped), torch.nn.Module) else None
+
+
+def is_dropped() -> bool:
+    """Return whether the code that calls torch.compile now does nothing with what that returns, by its next step."""
+    import torch
+
+    made = getattr(torch.compile, "__code__", None)
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_DEEPEST):
+        if frame is None or frame.f_code is made:
+            break
+        frame = frame.f_back
+    caller = frame.f_back if frame is not None and frame.f_code is made else None
+    if caller is None:
+        return False
+    steps, at = caller.f_code.co_code, caller.f_lasti + 2
+    while at < len(steps) and steps[at] == _SKIPPED:
+        at += 2
+    return at < len(steps) and steps[at] == _DROPS
 
 
 def other_methods(module: Any, is_wanted: Callable[[str], bool]) -> list[str]:

@@ -158,7 +158,7 @@ def _findings(summary: Summary) -> Iterator[EagerPart]:
     """What no frame tells of: what is never called, and wrappers whose graph is empty."""
     for finding in summary.findings:
         match finding.evidence:
-            case seen.NeverCalled(site):
+            case seen.NeverCalled(site, is_entered=False):
                 name = FunctionName(site.defined.function, site.defined.file, site.defined.line)
                 yield EagerPart(name, Reason.NEVER_CALLED, Extent.EVERY_CALL, "", site.place)
             case seen.HoldsNothing(function):

@@ -136,8 +136,9 @@ def _stances(recording: Recording) -> Iterator[Finding]:
 def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]:
     # While that stance is in force calls leave no trace but their count.
     if recording.eager_calls or not any(stance.name == _FORCE_EAGER for stance in recording.stances):
-        for site in never_called(recording):
-            yield Finding(severity, seen.NeverCalled(site, calls_forward(site, sources(recording))))
+        for one in never_called(recording):
+            calls = calls_forward(one.site, sources(recording))
+            yield Finding(severity, seen.NeverCalled(one.site, calls, one.is_entered))
 
 
 # Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.

@@ -5,13 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from compiler_lens.recording.model import CompileSite, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.source_text import Sources
 
 
-def never_called(recording: Recording) -> tuple[CompileSite, ...]:
-    """Return what the user's lines gave to torch.compile and no call of was recorded, each once."""
+class Uncalled(Struct, frozen=True):
+    """Something that was given to torch.compile, and no call went through what that made."""
+
+    site: CompileSite
+    is_entered: bool = False  # the same function entered the compiler otherwise, as another module of its class
+
+
+def never_called(recording: Recording) -> tuple[Uncalled, ...]:
+    """Return what the user's lines gave to torch.compile and no call of was recorded, each once.
+
+    Of what the same function was given to elsewhere that is known only where nothing is done with the result.
+    """
     own = [site for site in recording.sites if site.place and is_own(site.place.file)]
     if not own:
         return ()
@@ -21,13 +33,14 @@ def never_called(recording: Recording) -> tuple[CompileSite, ...]:
     places |= {(one.function.file, one.function.line) for one in recording.eager_calls}
     # A compiled function that another one calls is a part of that.
     inlined = {(at.file, at.function) for at in _lines(recording)}
-    return tuple(
-        site
-        for site in dict.fromkeys(own)
-        if site.module not in modules
-        and (site.defined.file, site.defined.line) not in places
-        and (site.defined.file, site.defined.function.rpartition(".")[2]) not in inlined
-    )
+
+    def is_entered(site: CompileSite) -> bool:
+        defined = site.defined
+        function = defined.file, defined.function.rpartition(".")[2]
+        return site.module in modules or (defined.file, defined.line) in places or function in inlined
+
+    every = (Uncalled(site, is_entered(site)) for site in dict.fromkeys(own))
+    return tuple(one for one in every if one.site.is_dropped or not one.is_entered)
 
 
 _FORWARD = re.compile(r"(?<![\w.])self(?:\.forward|\.__call__)?\(")

@@ -101,6 +101,7 @@ class CompileSite(Struct, frozen=True):
     module: str = ""  # its class
     methods: tuple[str, ...] = ()  # of that class, by its author: calls of them are not compiled
     in_place: bool = False  # by `Module.compile()`, which returns nothing
+    is_dropped: bool = False  # nothing is done with what that returned: no call can go through it
 
 
 class Stance(Struct, frozen=True):
