@@ -28,6 +28,7 @@ _REASONS: Mapping[Reason, str] = {
 _EXTENTS: Mapping[Extent, str] = {
     Extent.EVERY_CALL: "every call",
     Extent.IN_FORCE: "every call meanwhile",
+    Extent.GIVEN: "calls of what that line gave",
     Extent.UNFIT: "calls that fit no compilation",
     Extent.REST: "the rest of every call",
     Extent.BETWEEN: "that line of every call",

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from compiler_lens import Lens, explain
+from compiler_lens.render.console import view
+from compiler_lens.render.console.page import page_for
 
 X = torch.ones(4)
 
@@ -228,6 +230,8 @@ def test_a_call_of_torch_compile_whose_result_nobody_keeps_is_told(
     assert "to torch.compile and does nothing with what that returns" in shown
     assert ("Compiled is what another line gave to torch.compile" in shown) == entered
     assert "Nothing to fix" not in shown
+    eager = " ".join(view(lens.recording, "eager", page_for(lens.recording, width=120, color=False)).split())
+    assert ("calls of what that line gave" in eager, "every call" in eager) == (entered, not entered)
     assert ("1 never called through torch.compile" in shown) == (not entered and program is not dropped_alone)
 
 
@@ -239,7 +243,7 @@ def kept() -> None:
     made = []
     made.append(torch.compile(Encoder(), backend="aot_eager"))
     made[0](X)
-    if model := torch.compile(Encoder(), backend="aot_eager"):
+    if (model := torch.compile(Encoder(), backend="aot_eager")) is not None:
         model(X)
     handed_on(Encoder())(X)
     torch.compile(Encoder().encode, backend="aot_eager")(X)

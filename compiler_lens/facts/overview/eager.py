@@ -34,6 +34,7 @@ class Extent(Enum):
 
     EVERY_CALL = "every_call"
     IN_FORCE = "while_in_force"  # every call while a stance is
+    GIVEN = "calls_of_what_was_given"  # one of several modules of a class, say
     UNFIT = "calls_that_fit_no_compilation"
     REST = "rest_of_every_call"  # from a line on
     BETWEEN = "between_graphs"  # one line of every call
@@ -158,9 +159,10 @@ def _findings(summary: Summary) -> Iterator[EagerPart]:
     """What no frame tells of: what is never called, and wrappers whose graph is empty."""
     for finding in summary.findings:
         match finding.evidence:
-            case seen.NeverCalled(site, is_entered=False):
+            case seen.NeverCalled(site, is_entered=is_entered):
                 name = FunctionName(site.defined.function, site.defined.file, site.defined.line)
-                yield EagerPart(name, Reason.NEVER_CALLED, Extent.EVERY_CALL, "", site.place)
+                extent = Extent.GIVEN if is_entered else Extent.EVERY_CALL
+                yield EagerPart(name, Reason.NEVER_CALLED, extent, "", site.place)
             case seen.HoldsNothing(function):
                 yield EagerPart(function.name, Reason.WRAPPER, Extent.EVERY_CALL, "", None)
             case _:
