@@ -25,15 +25,6 @@ def set_version(tensor: torch.Tensor, version: int) -> None:
     torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
 
 
-@contextlib.contextmanager
-def as_fakes() -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:
-    """Run operators by their fakes while the block runs: it gets a function that makes a fake of a tensor."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    with FakeTensorMode() as mode:
-        yield mode.from_tensor
-
-
 def float8_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], object]:
     """Return a function that multiplies two matrices of float8. Raises NotImplementedError where torch has none."""
     if not versions.FLOAT8_PRODUCT.is_here:

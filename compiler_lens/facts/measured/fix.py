@@ -40,7 +40,6 @@ class Offer(Struct, frozen=True):
     is_last_resort: bool = False  # tried only for what is left when nothing else helps any more
     takes_value: bool = False  # a tensor's value is taken for granted in compiled code
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
-    operator: str = ""  # the name of the operator that it makes of a function
     keeps_computed: bool = False  # it helps only where all that was in a graph still is
 
     @property
@@ -78,26 +77,16 @@ class NotTried(Struct, frozen=True):
     package: str = ""  # the installed package in which it happens, where that is not counted in
 
 
-class WrongFake(Struct, frozen=True):
-    """An operator whose fake says something else of a call than what that returned, as texts."""
-
-    operator: str
-    fake: str
-    real: str
-
-
 class Difference(Struct, frozen=True):
     """The first result that is not what it is without a change."""
 
-    # "result", "argument" (changed in place), "error", "gradient", "state" (a parameter or buffer at the end), "call",
-    # "fake" (of an operator that the change makes: compiled code would have other sizes than there are)
+    # "result", "argument" (changed in place), "error", "gradient", "state" (a parameter or buffer at the end), "call"
     kind: str
     call: int  # outermost calls of compiled functions before it
     index: int  # among the values of its kind
     largest: float | None = None  # the largest difference of two elements; None where the shapes or types differ
     # How many there are of its kind, without the change and with it, where only that differs: all else is the same.
     numbers: tuple[int, int] | None = None
-    fake: WrongFake | None = None
 
 
 class Observed(Struct, frozen=True):

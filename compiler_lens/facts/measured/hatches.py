@@ -14,8 +14,9 @@ from pathlib import PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.rewrites.site import Site, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import Function, calls_in, dotted
+from compiler_lens.facts.breaks.rewrites import effects
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import Function
 from compiler_lens.facts.measured.called import Call, Called, Seen, qualified
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.recording.model import SourceLine
@@ -23,25 +24,13 @@ from compiler_lens.recording.source_text import Sources, syntax_if_known
 
 _LONGEST = 60  # lines of a function that is written anew
 _MOST_RESULTS = 4
+_OF_AN_OPERATOR = frozenset({"result", "results", "like", "real", "fake"})  # names in what is written of one
 _NO_WORD = re.compile(r"\W+")
 # Breaks at a value of a tensor: AOTAutograd, which traces what Dynamo does not, has no values either.
 OF_VALUES = (
     "Data-dependent", "Data dependent", "Dynamic shape", "Unsupported Tensor.item()", "Tensor.tolist()",
     "Attempted to use `torch.nn.functional.one_hot`",
 )  # fmt: skip
-# What gives another value at each call, whatever it is given.
-_VARYING = (
-    "time",
-    "random",
-    "datetime",
-    "uuid",
-    "secrets",
-    "next",
-    "input",
-    "np.random",
-    "numpy.random",
-    "perf_counter",
-)
 
 
 class Hatch(Struct, frozen=True):
@@ -50,7 +39,6 @@ class Hatch(Struct, frozen=True):
     lines: Lines
     price: str
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
-    operator: str = ""  # the name of the operator that it makes of the function
 
 
 class Markable(Struct, frozen=True):
@@ -115,19 +103,21 @@ class _Marked(Struct, frozen=True):
             call.returned.kind == "plain" and all(seen.kind in {"plain", "module"} for _, seen in call.given)
             for call in self.calls
         )
-        names = [dotted(call.func) for call in calls_in(self.function)]
-        varies = any(name.startswith(_VARYING) or name.endswith(("random", "time")) for name in names)
-        if plain and len(by_arguments) == len(self.calls) and not varies:
+        plain_names = {name for call in self.calls for name, seen in call.given if seen.kind == "plain"}
+        does_more = effects.varies(self.function) or effects.changed(self.function) - plain_names
+        if plain and len(by_arguments) == len(self.calls) and not does_more:
             values = " or ".join(dict.fromkeys(call.returned.text for call in self.calls))
             price = (
                 f"`{self.function.name}` is called while it compiles, and not again: what it gives then ({values} in"
-                " this run) is a constant of the compiled code, also where it would give something else later"
+                " this run) is a constant of the compiled code, also where it would give something else later, and what"
+                " else it does is not done again"
             )
             yield Hatch(self._mark(f"@{self.site.torch}.compiler.assume_constant_result"), price)
 
     def traced(self) -> Iterator[Hatch]:
         """`nonstrict_trace`: it returns tensors, which AOTAutograd finds by running it once."""
-        if all(_tensors(call.returned) and not call.changed and _fits(call) for call in self.calls):
+        fit = all(_tensors(call.returned) and not call.changed and _fits(call) for call in self.calls)
+        if fit and not effects.draws(self.function):
             price = (
                 f"`{self.function.name}` is run once for each compilation, and its tensor operations are kept: whatever"
                 " else it does is not done again, and tensors that are not among its arguments get no gradient"
@@ -141,15 +131,27 @@ class _Marked(Struct, frozen=True):
         fit = all(found and not any(one.shares or one.requires_grad for one in found) for found in results)
         if "." in self.name or None in kinds or not fit or len({len(found) for found in results}) != 1:
             return
+        tensors = {a.arg for a, kind in zip(self._parameters(), kinds, strict=True) if kind == self._tensor}
+        written = effects.changed(self.function)
+        # Of two calls with the same arguments compiled code may make one.
+        if effects.varies(self.function) or written - {a.arg for a in self._parameters()}:
+            return
+        changed = sorted({name for call in self.calls for name in call.changed} | (written & tensors))
         fakes = [self._fake([found[n] for found in results]) for n in range(min(len(results[0]), _MOST_RESULTS))]
-        lines = self._as_operator([kind or "" for kind in kinds], fakes) if None not in fakes else None
+        known = [fake for fake in fakes if fake]
+        owners = {fake.owner for fake in known}
+        if len(known) < len(fakes) or len(owners) != 1:
+            return
+        lines = self._as_operator([kind or "" for kind in kinds], known, changed)
         if lines is not None:
+            but = f" but {', '.join(f'`{name}`' for name in changed)}" if changed else ""
             price = (
-                f"`{self.function.name}` runs as it is, as an operator of its own; it has no gradient, and what it"
-                " returns has the sizes and dtypes that its fake says, as in all calls of this run: where it has"
-                " others, compiled code gives wrong numbers without an error"
+                f"`{self.function.name}` runs as it is, as an operator of its own: what it returns is new memory and"
+                f" follows from its arguments alone, and it changes none of them{but}, as of several equal calls one may"
+                " be made. A backward through it is an error, and where it returns another size, dtype or device than"
+                " its fake says, that is one, too, never another result"
             )
-            yield Hatch(lines, price, operator=self._operator_name())
+            yield Hatch(lines, price)
 
     # -- lines
 
@@ -175,22 +177,24 @@ class _Marked(Struct, frozen=True):
         types = {_type(one) for one in seen}
         return types.pop() if len(types) == 1 and types <= {"bool", "int", "float", "str"} else None
 
-    def _fake(self, results: Sequence[Seen]) -> str | None:
+    def _fake(self, results: Sequence[Seen]) -> _Fake | None:
         """An expression on the parameters for an empty tensor like those that were returned."""
-        tensors = [p.arg for p in self._parameters() if self._kind(p.arg) == f"{self.site.torch}.Tensor"]
+        tensors = [p.arg for p in self._parameters() if self._kind(p.arg) == self._tensor]
         given = {name: [dict(call.given)[name] for call in self.calls] for name in tensors}
+        if not all(one.is_contiguous for one in results):
+            return None
         for name, seen in given.items():
             if all(_alike(a, b) for a, b in zip(seen, results, strict=True)):
-                return f"{self.site.torch}.empty_like({name})"
+                return _Fake(name, f"{name}.new_empty({name}.shape)")
         devices = [one.device for one in results]
         owner = next((name for name, seen in given.items() if [one.device for one in seen] == devices), "")
         dtypes, ranks = {one.dtype for one in results}, {len(one.shape) for one in results}
-        if not owner or len(dtypes) != 1 or len(ranks) != 1 or not all(one.is_contiguous for one in results):
+        if not owner or len(dtypes) != 1 or len(ranks) != 1:
             return None
         sizes = [self._size([one.shape[n] for one in results], given) for n in range(ranks.pop())]
         dtype = dtypes.pop()
         keyword = "" if all(one.dtype == dtype for one in given[owner]) else f", dtype={self.site.torch}.{dtype}"
-        return f"{owner}.new_empty({_tuple(sizes)}{keyword})" if None not in sizes else None
+        return _Fake(owner, f"{owner}.new_empty({_tuple(sizes)}{keyword})") if None not in sizes else None
 
     def _size(self, sizes: Sequence[int], given: dict[str, list[Seen]]) -> str | None:
         """A size of each result: that of an argument, an argument itself, else a number."""
@@ -203,40 +207,41 @@ class _Marked(Struct, frozen=True):
                 return parameter.arg
         return str(sizes[0]) if len(set(sizes)) == 1 else None
 
-    def _as_operator(self, kinds: Sequence[str], fakes: Sequence[str | None]) -> Lines | None:
-        """Write the function with types, as an operator with a fake beneath."""
-        function, torch = self.function, self.site.torch
+    def _as_operator(self, kinds: Sequence[str], fakes: Sequence[_Fake], changed: Sequence[str]) -> Lines | None:
+        """Write an operator, which compares what the function returns with what its fake says."""
+        function, name = self.function, self.function.name
         lines = self.site.text.split("\n")[function.lineno - 1 : function.end_lineno]
-        body = self.site.text.split("\n")[function.body[0].lineno - 1 : function.end_lineno]
-        defaults = dict(
-            zip([a.arg for a in reversed(function.args.args)], reversed(function.args.defaults), strict=False)
-        )
+        arguments = function.args.args
+        defaults = dict(zip([a.arg for a in reversed(arguments)], reversed(function.args.defaults), strict=False))
         if len(lines) > _LONGEST or function.body[0].lineno <= function.lineno or function.args.kwonlyargs:
             return None
         if not all(isinstance(default, ast.Constant) for default in defaults.values()):
             return None
+        if not _OF_AN_OPERATOR.isdisjoint(a.arg for a in arguments):
+            return None
         typed, plain = [], []
-        for argument, kind in zip(self._parameters(), kinds, strict=True):
+        for argument, kind in zip(arguments, kinds, strict=True):
             default = f" = {ast.unparse(defaults[argument.arg])}" if argument.arg in defaults else ""
             typed.append(f"{argument.arg}: {kind}{default}")
             plain.append(f"{argument.arg}{default.replace(' ', '')}")
-        tensor = f"{torch}.Tensor"
-        gives = (
-            tensor
-            if len(fakes) == 1 and self.calls[0].returned.kind == "tensor"
-            else f"tuple[{', '.join([tensor] * len(fakes))}]"
-        )
-        changed = sorted({name for call in self.calls for name in call.changed})
-        made = str(fakes[0])
+        is_one = len(fakes) == 1 and self.calls[0].returned.kind == "tensor"
+        gives = self._tensor if is_one else f"tuple[{', '.join([self._tensor] * len(fakes))}]"
+        body, fake = self._free(f"_{name}"), self._free(f"_like_{name}")
+        told = ", ".join(f'{a.arg}.to("meta")' if a.arg == fakes[0].owner else a.arg for a in arguments)
+        given = ", ".join(a.arg for a in arguments)
         after = (
-            f'@{torch}.library.custom_op("{self._operator_name()}", mutates_args={tuple(changed)!r})',
-            f"def {function.name}({', '.join(typed)}) -> {gives}:",
-            *body,
+            f'@{self.site.torch}.library.custom_op("{self._operator_name()}", mutates_args={tuple(changed)!r})',
+            f"def {name}({', '.join(typed)}) -> {gives}:",
+            *self._checked(f"{body}({given})", f"{fake}({told})", fakes[0].owner, is_one=is_one),
             "",
             "",
-            f"@{function.name}.register_fake",
-            f"def _({', '.join(plain)}):",
-            f"    return {made if gives == tensor else _tuple(fakes)}",
+            f"@{name}.register_fake",
+            f"def {fake}({', '.join(plain)}):",
+            f"    return {fakes[0].made if is_one else _tuple([one.made for one in fakes])}",
+            "",
+            "",
+            re.sub(rf"^(def\s+){name}\b", rf"\g<1>{body}", lines[0]).rstrip(),
+            *lines[1:],
         )
         return Lines(
             self.at.file,
@@ -245,6 +250,47 @@ class _Marked(Struct, frozen=True):
             after,
             imports="" if self.site.imports_torch else "torch",
         )
+
+    def _checked(self, real: str, fake: str, owner: str, *, is_one: bool) -> tuple[str, ...]:
+        """The body of an operator: compiled code relies on what the fake says, and does not look at what it gets."""
+        compared = (
+            "real = result.dtype, tuple(result.shape), result.device",
+            f"fake = like.dtype, tuple(like.shape), {owner}.device",
+            "if real != fake:",
+            f'    raise RuntimeError(f"{self._operator_name()} returned {{real}}; its fake says {{fake}}")',
+        )
+        if is_one:
+            return (
+                f"    result, like = {real}, {fake}",
+                *(f"    {line}" for line in compared),
+                "    return result.contiguous()",
+            )
+        return (
+            f"    results = {real}",
+            f"    for result, like in zip(results, {fake}, strict=True):",
+            *(f"        {line}" for line in compared),
+            "    return tuple(result.contiguous() for result in results)",
+        )
+
+    @property
+    def _tensor(self) -> str:
+        return f"{self.site.torch}.Tensor"
+
+    def _free(self, name: str) -> str:
+        """A name that the file does not use yet."""
+        tree = parsed(self.site.text)
+        nodes = list(ast.walk(tree)) if tree else []
+        used = {getattr(node, key, "") for node in nodes for key in ("id", "name", "arg", "attr")}
+        while name in used:
+            name += "_"
+        return name
+
+
+class _Fake(Struct, frozen=True):
+    """What an operator returns, for torch to compile with."""
+
+    owner: str  # the parameter whose device it has
+    made: str  # an expression
 
 
 def _tensors(seen: Seen) -> tuple[Seen, ...]:

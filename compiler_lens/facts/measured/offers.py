@@ -168,7 +168,7 @@ def _wrappers(
 def _marks(at: tuple[Target, Markable], called: Sequence[Called]) -> Iterator[Offer]:
     target, function = at
     for one in hatches(function, target.kind, called):
-        yield Offer(target, one.lines, one.price, is_last_resort=True, needs_aot=one.needs_aot, operator=one.operator)
+        yield Offer(target, one.lines, one.price, is_last_resort=True, needs_aot=one.needs_aot)
 
 
 def _of_break(  # noqa: PLR0913 -- what is known of a break

@@ -80,7 +80,7 @@ def _seen(value: Any, given: list[Any] | None = None) -> Seen:
     if type(value) in _PLAIN:
         return Seen("plain", repr(value)[:_LONGEST])
     if type(value) in {torch.Tensor, torch.nn.Parameter} and value.layout is torch.strided and not value.is_nested:
-        shares = any(_memory(one) == _memory(value) for one in given or () if isinstance(one, torch.Tensor))
+        shares = any(_share(one, value) for one in given or () if isinstance(one, torch.Tensor))
         return Seen(
             "tensor", type(value).__name__, tuple(map(int, value.shape)), str(value.dtype).removeprefix("torch."),
             str(value.device), value.is_contiguous(), value.requires_grad, shares,
@@ -92,5 +92,14 @@ def _seen(value: Any, given: list[Any] | None = None) -> Seen:
     return Seen("module" if isinstance(value, torch.nn.Module) else "other", type(value).__name__)
 
 
-def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else id(tensor)
+def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors lie in one memory, which NumPy may have handed on: then the storages are two."""
+    if one.layout is not torch.strided or one.is_nested or one.device != other.device:
+        return one is other
+    (first, end), (start, last) = _memory(one), _memory(other)
+    return first < last and start < end
+
+
+def _memory(tensor: torch.Tensor) -> tuple[int, int]:
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()

@@ -40,8 +40,6 @@ class Plan(Struct, frozen=True):
         frozenset()
     )  # files: of calls of their functions is kept what these were given and returned
 
-    operators: frozenset[str] = frozenset()  # that the texts make of functions: their fakes are compared with them
-
     @property
     def at(self) -> Path:
         """The folder."""

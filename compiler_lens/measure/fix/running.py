@@ -18,7 +18,6 @@ import torch
 from compiler_lens.capture.recorder import recorded
 from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.observing import Observer
-from compiler_lens.measure.fix.operators import Operators
 from compiler_lens.measure.fix.plan import OUTCOME, RECORDING, RESULTS, Outcome, Plan
 from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, described
@@ -50,10 +49,8 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
         observer = Observer(plan.observe)
-        watch = Watch(plan.steps, lambda: _end(plan, watch, observer, operators, recorder.close))
+        watch = Watch(plan.steps, lambda: _end(plan, watch, observer, recorder.close))
         stack.enter_context(watch.watching())
-        operators = Operators(plan.operators, lambda: watch.calls)
-        stack.enter_context(operators.watching())
         _seed()
         serving.serve(plan.texts)
         error: BaseException | None = None
@@ -62,7 +59,7 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
                 _program(plan, make)
         except BaseException as raised:  # noqa: BLE001 -- also what ends a process: it is how the program ended
             error = raised
-        _end(plan, watch, observer, operators, recorder.close, error)
+        _end(plan, watch, observer, recorder.close, error)
 
 
 def _program(plan: Plan, make: Callable[[], tuple[Any, Any]] | None) -> None:
@@ -86,11 +83,10 @@ def _seed() -> None:
         importlib.import_module("numpy").random.seed(_SEED)
 
 
-def _end(  # noqa: PLR0913, PLR0917 -- all that there is to be told
+def _end(
     plan: Plan,
     watch: Watch,
     observer: Observer,
-    operators: Operators,
     close: Callable[[], None],
     error: BaseException | None = None,
 ) -> None:
@@ -107,8 +103,6 @@ def _end(  # noqa: PLR0913, PLR0917 -- all that there is to be told
         results.save(kept, plan.at / RESULTS)
     elif not said and watch.calls:
         found = results.compared(kept, results.load(plan.at / plan.reference))
-    if operators.difference is not None:
-        found = Results.DIFFER, operators.difference
     whole = watch.keeper.is_whole
     called = observer.called
     outcome = Outcome(

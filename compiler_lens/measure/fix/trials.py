@@ -107,15 +107,12 @@ class _Runs:
         is_eager: bool = False,
         is_aot: bool = False,
         observe: frozenset[str] = frozenset(),
-        operators: frozenset[str] = frozenset(),
     ) -> Ended:
         self._number += 1
         folder = self._folder / str(self._number)
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
         asked = self._asked
-        plan = Plan(
-            asked.program, str(folder), served, asked.steps, self._reference, is_eager, is_aot, observe, operators
-        )
+        plan = Plan(asked.program, str(folder), served, asked.steps, self._reference, is_eager, is_aot, observe)
         return self._processes.run(plan)
 
     def _results(self) -> str:
@@ -123,8 +120,7 @@ class _Runs:
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         self._tell(f"change {' + '.join(offer.edit.title for offer in offers)}")
-        operators = frozenset(offer.operator for offer in offers if offer.operator)
-        ended = self._run(texts, is_aot=any(offer.needs_aot for offer in offers), operators=operators)
+        ended = self._run(texts, is_aot=any(offer.needs_aot for offer in offers))
         return self._noted(self._seen(ended), ended.recording)
 
     def _noted(self, seen: Observed, recording: Recording) -> Observed:

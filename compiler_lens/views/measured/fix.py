@@ -184,10 +184,7 @@ def _differs(found: Difference | None) -> Differs | None:
 def _difference(found: Difference | None) -> str:
     if found is None:
         return ""
-    call = found.call + (found.kind in {"result", "argument", "error", "fake"})
-    if wrong := found.fake:
-        result = f"result {found.index + 1} in call {call}"
-        return f"the fake of {wrong.operator} says of {result}: {wrong.fake}; it returned {wrong.real}"
+    call = found.call + (found.kind in {"result", "argument", "error"})
     if found.numbers:
         return f"{_NUMBERS[found.kind].format(*found.numbers, call=call)}; no value differs"
     said = _KINDS[found.kind].format(index=found.index + 1, call=call)
