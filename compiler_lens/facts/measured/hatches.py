@@ -147,8 +147,8 @@ class _Marked(Struct, frozen=True):
             but = f" but {', '.join(f'`{name}`' for name in changed)}" if changed else ""
             price = (
                 f"`{self.function.name}` runs as it is, as an operator of its own: what it returns is new memory and"
-                f" follows from its arguments alone, and it changes none of them{but}, as of several equal calls one may"
-                " be made. A backward through it is an error, and where it returns another size, dtype or device than"
+                f" follows from its arguments alone, and it changes none of them{but}, as of equal calls one may be"
+                " made. A backward through it is an error, and where it returns another size, dtype or device than"
                 " its fake says, that is one, too, never another result"
             )
             yield Hatch(lines, price)
