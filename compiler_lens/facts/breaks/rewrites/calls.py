@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
-from compiler_lens.facts.breaks.rewrites import syntax
+from compiler_lens.facts.breaks.rewrites import effects, syntax
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
 from compiler_lens.facts.breaks.rewrites.syntax import (
     SIMPLE,
     called,
     calls_in,
     dotted,
-    is_pure_call,
     of_torch,
     parameters,
 )
@@ -24,15 +26,6 @@ _LOGGERS = frozenset({"logger", "log", "_logger", "LOG", "LOGGER", "logging", "_
 _EFFECTS = frozenset({
     "print", "breakpoint", "warnings.warn", "pdb.set_trace", "time.sleep", "gc.collect", "sys.stdout.write",
     "sys.stdout.flush", "torch.cuda.synchronize", "torch.cuda.empty_cache", "torch.cuda.reset_peak_memory_stats",
-})  # fmt: skip
-_SAYING = frozenset({
-    "len", "str", "repr", "int", "float", "bool", "round", "type", "id", "min", "max", "sum", "abs", "format", "list",
-    "tuple", "sorted", "isinstance", "getattr", "dict", "set", "range", "zip", "enumerate",
-})  # fmt: skip
-_SAYING_METHODS = frozenset({
-    "item", "tolist", "numpy", "cpu", "detach", "size", "numel", "dim", "format", "join", "keys", "values", "items",
-    "get", "memory_allocated", "max_memory_allocated", "perf_counter", "time", "current_device", "now", "strftime",
-    "upper", "lower", "strip", "split",
 })  # fmt: skip
 _LEVELS = frozenset({
     "debug", "info", "warning", "warn", "error", "critical", "exception", "log",
@@ -50,23 +43,18 @@ def effect(site: Site, _cause: BreakCause) -> Rewrite | None:
     owner, _, level = name.rpartition(".")
     if name not in _EFFECTS and not (owner in _LOGGERS and level in _LEVELS):
         return None
-    if not all(_only_says(one) for one in ast.walk(site.statement) if one is not site.statement.value):
+    if not all(_only_says(site, one) for one in ast.walk(site.statement) if one is not site.statement.value):
         return None
     body = [f"    {line}".rstrip() for line in site.lines()]
     needs = f"compiled code then runs without this `{name}`"
     return site.rewrite([f"if not {site.torch}.compiler.is_compiling():", *body], needs)
 
 
-def _only_says(node: ast.AST) -> bool:
+def _only_says(site: Site, node: ast.AST) -> bool:
     """Return whether a part of a message changes nothing: a call may count what it is asked, and then has to go on."""
-    match node:
-        case ast.NamedExpr() | ast.Await() | ast.Yield() | ast.YieldFrom():
-            return False
-        case ast.Call(func=ast.Name(id=name)):
-            return name in _SAYING
-        case ast.Call():
-            return called(node) in _SAYING_METHODS or is_pure_call(node)
-    return True
+    if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
+        return False
+    return not isinstance(node, ast.Call) or effects.changes_nothing(node, site.tensors)
 
 
 def checked_all(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -286,36 +274,108 @@ def _tensor_of(site: Site, node: ast.expr) -> str:
 # -- numbers
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
-_FLOATING = frozenset({"mean", "norm", "std", "var", "exp", "log", "sqrt", "sigmoid", "tanh", "softmax", "logsumexp"})
+_OF_ITS_DTYPE = frozenset(
+    {
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "median",
+        "mean",
+        "norm",
+        "std",
+        "var",
+        "logsumexp",
+    }
+)  # what a tensor gives in its own dtype, or, of integers, is an error
 _MOST_READS = 16
 _DEPTH = 4  # assignments that a value is followed through
+_LONGEST_NAMED = 30  # characters of an expression that a condition names
+
+
+class _Meeting(Struct, frozen=True):
+    """Where a number comes to a tensor in arithmetic."""
+
+    tensor: ast.expr
+    is_computed: bool = False  # numbers were computed of it before
+    divides: bool = False  # another number: by 0 that is an error of Python's
+    is_power: bool = False
 
 
 def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Keep the tensor of `x * s.item()`, where the number only goes into arithmetic with tensors."""
-    statement, needs = site.statement, ""
+    statement = site.statement
     if not isinstance(statement, SIMPLE):
         return _iterated(site, statement) if isinstance(statement, ast.For) else None
     if stacked := _stacked(site):
         return stacked
     every = {n: tensor for n in calls_in(statement) if (tensor := _number_of(site, n)) is not None}
     changes: list[Change] = []
+    needs: dict[str, None] = {}
     for call, tensor in every.items():
         parent = site.parents().get(call)
         if parent in every:  # of float(x.item()) the outer one
             continue
+        met = _meetings(site, call, _DEPTH)
         # True + True is 2 of numbers, and True of tensors.
-        if called(tensor) in ("any", "all") or not _meets_tensors(site, call, _DEPTH):
+        if not met or called(tensor) in ("any", "all") or (syntax.is_boolean(tensor) and _is_computed(met)):
             return None
+        changes.append((call, _kept(site, call, tensor)))
         if not syntax.has_no_dimensions(tensor):
-            needs = "the tensor has no dimensions"
-        # a float stays one, and none takes a gradient
-        text = f"{site.atom(tensor)}.long()" if called(call) == "int" else f"{site.atom(tensor)}.detach()"
-        divides = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div)
-        if called(call) == "float" and not divides and called(tensor) not in _FLOATING:
-            text = f"({text} * 1.0)"  # it may be of integers
-        changes.append((call, text))
-    return site.edit(changes, needs)
+            needs[f"`{site.source(tensor)}` has no dimensions"] = None
+        needs |= dict.fromkeys(_alike(site, tensor, met, is_int=called(call) == "int"))
+    return site.edit(changes, "; ".join(needs))
+
+
+def _kept(site: Site, call: ast.Call, tensor: ast.expr) -> str:
+    """Write the tensor of a number, which takes no gradient, and stays as it is when the tensor is written in place."""
+    parent = site.parents().get(call)
+    is_read_later = isinstance(parent, (ast.Assign, ast.AugAssign)) and not syntax.is_new_tensor(tensor)
+    copied = ".clone()" if is_read_later else ""
+    return f"{site.atom(tensor)}{'.long()' if called(call) == 'int' else '.detach()'}{copied}"
+
+
+def _is_computed(met: Sequence[_Meeting]) -> bool:
+    return any(one.is_computed for one in met)
+
+
+def _alike(site: Site, tensor: ast.expr, met: Sequence[_Meeting], *, is_int: bool) -> Iterator[str]:
+    """Yield when a tensor computes what its number does: of numbers Python computes in float64, and without a limit."""
+    texts = list(dict.fromkeys(site.source(one.tensor) for one in met))
+    is_own = _is_of(site, tensor, met)
+    is_named = len(texts) == 1 and len(texts[0]) <= _LONGEST_NAMED and _is_one(site, met)
+    x = f"`{texts[0]}`" if is_named else "what it meets"
+    s = f"`{site.source(tensor)}`"
+    if len(s) > _LONGEST_NAMED:
+        s = "the number's tensor"
+    if is_int:
+        yield f"{s} fits into int64, and is not nan"
+    if _is_computed(met):
+        yield f"{x} is float32" + ("" if is_own else f", {s} too or int64, and both are on one device")
+        yield "numbers are then rounded as float32 is"
+    elif not is_own:
+        yield f"{x} has a floating-point dtype, {s} the same or an integer one, and both are on one device"
+    elif called(tensor) not in _OF_ITS_DTYPE or is_int or any(one.is_power for one in met):
+        yield f"{x} has a floating-point dtype"
+    if any(one.divides for one in met):
+        yield "where Python raises ZeroDivisionError, there is inf or nan"
+
+
+def _is_of(site: Site, tensor: ast.expr, met: Sequence[_Meeting]) -> bool:
+    """Whether a number is a reduction of the very tensor that it meets: both are on one device, and of one dtype."""
+    match tensor:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if syntax.has_no_dimensions(tensor):
+            return {site.source(one.tensor) for one in met} == {name} and _is_one(site, met)
+    return False
+
+
+def _is_one(site: Site, met: Sequence[_Meeting]) -> bool:
+    """Whether the names of what a number meets still mean what they mean in the statement that reads the number."""
+    if site.function is None or {one.tensor for one in met} <= set(ast.walk(site.statement)):
+        return True
+    names = {n.id for one in met for n in ast.walk(one.tensor) if isinstance(n, ast.Name)}
+    given = parameters(site.function)
+    return all(len(site.uses().stores.get(name, ())) + (name in given) <= 1 for name in names)
 
 
 def _number_of(site: Site, call: ast.expr) -> ast.expr | None:
@@ -330,26 +390,31 @@ def _number_of(site: Site, call: ast.expr) -> ast.expr | None:
     return None
 
 
-def _meets_tensors(site: Site, node: ast.AST, depth: int) -> bool:
-    """Return whether a number is used in arithmetic with tensors only, so that a tensor may stand for it."""
+def _meetings(site: Site, node: ast.AST, depth: int) -> tuple[_Meeting, ...]:
+    """Return where a number meets tensors in arithmetic; nothing if it is used otherwise, too."""
     parent = site.parents().get(node)
     match parent:
         case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
-            if site.is_tensor(right if left is node else left):
-                return True
+            other = right if left is node else left
+            if site.is_tensor(other):
+                return (_Meeting(other, is_power=isinstance(op, ast.Pow)),)
             # Of numbers a power is exact, or an error; of tensors it is what their dtype can hold.
-            return not isinstance(op, ast.Pow) and _meets_tensors(site, parent, depth)
+            met = () if isinstance(op, ast.Pow) else _meetings(site, parent, depth)
+            divides = isinstance(op, ast.Div) and right is node
+            return tuple(replace(one, is_computed=True, divides=one.divides or divides) for one in met)
         case ast.UnaryOp(op=ast.USub()):
-            return _meets_tensors(site, parent, depth)
+            return tuple(replace(one, is_computed=True) for one in _meetings(site, parent, depth))
         case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, _ARITHMETIC):
-            return value is node and site.is_tensor(target)
+            is_met = value is node and site.is_tensor(target)
+            return (_Meeting(target, is_power=isinstance(op, ast.Pow)),) if is_met else ()
         case ast.Assign(targets=[ast.Name(id=name)]) if depth and site.value_of(name) is not None:
             return _all_meet(site, site.loads(name), depth - 1)
-    return False
+    return ()
 
 
-def _all_meet(site: Site, reads: Sequence[ast.Name], depth: int) -> bool:
-    return 0 < len(reads) <= _MOST_READS and all(_meets_tensors(site, n, depth) for n in reads)
+def _all_meet(site: Site, reads: Sequence[ast.Name], depth: int) -> tuple[_Meeting, ...]:
+    each = [_meetings(site, n, depth) for n in reads] if len(reads) <= _MOST_READS else []
+    return tuple(one for met in each for one in met) if all(each) else ()
 
 
 def _iterated(site: Site, loop: ast.For) -> Rewrite | None:
@@ -361,15 +426,19 @@ def _iterated(site: Site, loop: ast.For) -> Rewrite | None:
             return None
     inside = [n for s in loop.body for n in syntax.loads(s, name)]
     is_left = site.function is None or set(site.loads(name)) - set(inside)
-    if len(head) != 1 or is_left or not _all_meet(site, inside, 0):
+    met = _all_meet(site, inside, 0)
+    if len(head) != 1 or is_left or not met:
         return None
-    after = f"for {name} in {site.atom(tensor)}.detach().unbind():"
-    return Rewrite((head[0].rstrip(),), (after,), is_complete=True, needs="the tensor has one dimension")
+    copied = "" if syntax.is_new_tensor(tensor) else ".clone()"
+    after = f"for {name} in {site.atom(tensor)}.detach(){copied}.unbind():"
+    needs = [f"`{site.source(tensor)}` has one dimension", *_alike(site, tensor, met, is_int=False)]
+    return Rewrite((head[0].rstrip(),), (after,), is_complete=True, needs="; ".join(needs))
 
 
 def _stacked(site: Site) -> Rewrite | None:
     """Write `torch.stack([a, b])` for `torch.tensor([a.item(), b.item()])`."""
     changes: list[Change] = []
+    are_floats = False
     for node in calls_in(site.statement):
         if not of_torch(node) or called(node) != "tensor" or len(node.args) != 1:
             continue
@@ -377,9 +446,12 @@ def _stacked(site: Site) -> Rewrite | None:
         known = [tensor for part in parts if (tensor := _number_of(site, part)) is not None]
         if not parts or len(known) != len(parts) or node.keywords or any(called(p) == "int" for p in parts):
             return None
+        are_floats = are_floats or any(called(p) == "float" for p in parts)
         listed = ", ".join(f"{site.atom(t)}.detach()" for t in known)
         changes.append((node, f"{site.torch}.stack([{listed}])"))
-    return site.edit(changes, "all of them are tensors without dimensions, of one dtype")
+    kinds = "float32" if are_floats else "float32, or all int64"
+    needs = f"all of them are {kinds}, without dimensions, and on the device where their list is to be"
+    return site.edit(changes, needs)
 
 
 def repeated(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -439,7 +511,7 @@ _RANDOM = {
 def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Draw a random number that only goes into arithmetic with tensors by torch."""
     calls = [n for n in calls_in(site.statement) if dotted(n.func) in _RANDOM and not n.args]
-    if not isinstance(site.statement, SIMPLE) or not all(_meets_tensors(site, n, _DEPTH) for n in calls):
+    if not isinstance(site.statement, SIMPLE) or not all(_meetings(site, n, _DEPTH) for n in calls):
         return None
     changes: list[Change] = [(n, f"{site.torch}.{_RANDOM[dotted(n.func)]}(())") for n in calls]
     return site.edit(changes, RANDOM_NEEDS)

@@ -111,6 +111,14 @@ def has_no_dimensions(node: ast.expr) -> bool:
     return reduced and called(node) in _REDUCING | {"any", "all"}
 
 
+def is_new_tensor(node: ast.expr) -> bool:
+    """Return whether an expression, if it is a tensor, has memory of its own: no view, and no tensor as it was."""
+    if isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp)):
+        return True
+    computed = _REDUCING | _BOOLEAN | ELEMENTWISE - {"double", "float", "half"} - {"bool"}
+    return isinstance(node, ast.Call) and called(node) in computed and is_pure_call(node)
+
+
 def loads(tree: ast.AST, name: str) -> list[ast.Name]:
     """Return where a name is read."""
     return [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
