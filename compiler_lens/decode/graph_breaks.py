@@ -61,7 +61,7 @@ def read_reason(text: str) -> GraphBreak:
     told, after, raised = "", text[head.end() :], None
     if head.re is _BACKEND:
         told, _, after = after.partition(_PROCESSED)
-        raised = read_exception(told.rstrip("\n="))
+        raised = read_exception(told.rstrip("\n= "))
     else:
         if head.re is _TRACING:
             told, _, after = after.partition(_USER_CODE)

@@ -41,6 +41,7 @@ class Case:
     versions = ALL  # where it breaks for the reason that the remedy is about
     config = {}
     calls = 1
+    backend = "eager"
     effect = False  # the remedy is about what followed from the root cause
 
     def inputs():
@@ -58,6 +59,21 @@ class NeedsGrad(Case):
 linear = nn.Linear(4, 4)
 
 # -- values
+
+
+class mask_write(Case):
+    backend = "aot_eager"  # it is the gradient that has no known size
+
+    def inputs():
+        return (torch.linspace(-1, 1, 8).reshape(2, 4).requires_grad_(), torch.tensor([False, True, True]))
+
+    def broken(x, mask):
+        y = torch.ones(3, 4)
+        y[mask] = x * 2
+        return y
+
+    def mended(x, mask):
+        return torch.ones(3, 4).masked_scatter(mask[:, None], x * 2)
 
 
 class branch_on_tensor(Case):

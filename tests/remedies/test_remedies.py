@@ -64,7 +64,7 @@ def compiled(case, function, inputs, **config):
     seed()
     result = None
     with torch._dynamo.config.patch({**case.config, **config}), Lens(strict=True) as lens:
-        call = torch.compile(function, backend="eager")
+        call = torch.compile(function, backend=case.backend)
         with contextlib.suppress(Exception):  # some broken ones raise
             for _ in range(case.calls):
                 result = call(*inputs())

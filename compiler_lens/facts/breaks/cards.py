@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.backend import BACKEND, failed_lines, is_of_backend, is_raised
 from compiler_lens.facts.breaks.following import Beyond, Broken, Following, beyond
 from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, offered
@@ -22,6 +24,9 @@ from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine, Tried
 from compiler_lens.recording.own_files import is_machinery, is_own, slashed
 from compiler_lens.recording.source_text import Excerpt, Sources, sources
+
+if TYPE_CHECKING:
+    from compiler_lens.facts.breaks.fallout import Regions
 
 _BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
 # In torch's context of the break, "method: <Logger model (INFO)>.warning, args", or in the line.
@@ -119,7 +124,8 @@ def break_cards(
 
     own = own or Ownership()
     events, around, known = recording.graph_breaks, regions(recording), sources(recording)
-    places = [_place(event, around.compiled(event), own) for event in events]
+    failed = failed_lines(recording, own)
+    places = _places(events, around, failed, own)
     keys = _keys_of(events, places)
     roots = fallout_of(events, keys, around, known)
     groups = grouped(range(len(events)), lambda number: roots.get(keys[number], keys[number]))
@@ -130,9 +136,10 @@ def break_cards(
     seen = seen_tensors(recording)
     for key, numbers in groups.items():
         direct = [events[number] for number in numbers if keys[number] == key]
-        direct = sorted(direct, key=lambda event: _PUT_OFF in root_cause(event).context)  # the cause first
+        direct = sorted(direct, key=lambda event: (_PUT_OFF in root_cause(event).context, is_raised(event)))
         place = places[next(number for number in numbers if keys[number] == key)]
-        found.append(_card(place, direct, tuple(events[n] for n in numbers), own, known, homes, recording.tried, seen))
+        all_of_it = tuple(events[n] for n in numbers)
+        found.append(_card(place, direct, all_of_it, own, known, homes, recording.tried, seen, failed))
     skips = BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST
     ordered = sorted(found, key=lambda c: (*map(c.frames_that, skips), len(c.events)), reverse=True)
     own_breaks = [
@@ -141,7 +148,8 @@ def break_cards(
     after, cards = beyond(own_breaks, homes, known), []
     for card in ordered:
         one = after.get((card.place, card.gb_type), Beyond()) if card.place else Beyond()
-        cards.append(replace(card, following=one.following, unseen=one.unseen))
+        is_traced = all(map(is_of_backend, card.events))  # to its end
+        cards.append(replace(card, following=one.following, unseen=None if is_traced else one.unseen))
     return tuple(cards)
 
 
@@ -154,6 +162,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     homes: Mapping[CompileId, Function],
     tried: Sequence[Tried],
     seen: SeenTensors,
+    failed: Mapping[CompileId, tuple[SourceLine, ...]],
 ) -> BreakCard:
     from compiler_lens.facts.breaks.rewrites import columns_at, rewrite, shown_at, used_later
 
@@ -162,10 +171,12 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     shown = shown_at(known, place, column) if place else None
     if place and shown is None and cause.gb_type in _OF_NUMBERS:
         shown = used_later(known, place)
-    inside = Counter(inner for event in direct if (inner := _innermost(event)) is not None)
+    traced = [event for event in direct if not is_of_backend(event)]  # a backend's stands at the end of its graph
+    inside = Counter(inner for event in traced if (inner := _innermost(event)) is not None)
     # Of a frame that is traced from outside, torch leaves out callers of the same name; frames within have them all.
     whole = max(direct, key=lambda event: len(event.user_stack))
     chain = [at for at in whole.user_stack if not is_machinery(at.file)]
+    chain += failed.get(whole.compile_id, ()) if is_of_backend(whole) else ()
     if place is not None and place in chain:  # the user's own calls; where the place is a library's, those as well
         chain = chain[: len(chain) - chain[::-1].index(place)]
         chain = [at for at in chain if own.owns(at.file) or not own.owns(place.file)]
@@ -218,9 +229,29 @@ _OF_NUMBERS = ("Unsupported Tensor.item() call with capture_scalar_outputs=False
 _PUT_OFF = "DelayGraphBreakVariable"
 
 
+def _places(
+    events: Sequence[GraphBreak], around: Regions, failed: Mapping[CompileId, Sequence[SourceLine]], own: Ownership
+) -> list[SourceLine | None]:
+    """Return where each break is; what a backend raised is where the break that comes of that is told."""
+    places: list[SourceLine | None] = []
+    told: dict[CompileId, SourceLine | None] = {}
+    for event in events:
+        stack = failed.get(event.compile_id, ()) if is_of_backend(event) else ()
+        places.append(_place(event, stack or around.compiled(event), own))
+        if is_of_backend(event) and not is_raised(event):
+            told[event.compile_id] = places[-1]
+    pairs = zip(events, places, strict=True)
+    return [told.get(event.compile_id, place) if is_raised(event) else place for event, place in pairs]
+
+
 def _keys_of(events: Sequence[GraphBreak], places: Sequence[SourceLine | None]) -> list[Key]:
-    """Return for each break its place and type; of one that follows from another put off at its line, that one's."""
-    keys: list[Key] = [(at.place if at else None, root_cause(e).gb_type) for e, at in zip(events, places, strict=True)]
+    """Return for each break its place and type; of one that follows from another put off at its line, that one's.
+
+    What a backend raised is of the break that comes of that.
+    """
+    of_backends = {e.compile_id for e in events if is_of_backend(e) and not is_raised(e)}
+    types = [BACKEND if is_raised(e) and e.compile_id in of_backends else root_cause(e).gb_type for e in events]
+    keys: list[Key] = [(at.place if at else None, what) for at, what in zip(places, types, strict=True)]
     put_off = [_PUT_OFF in root_cause(event).context for event in events]
     causes = {key[0]: key for key, is_put_off in zip(keys, put_off, strict=True) if not is_put_off}
     return [causes.get(key[0], key) if is_put_off else key for key, is_put_off in zip(keys, put_off, strict=True)]

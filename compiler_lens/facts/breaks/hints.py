@@ -22,6 +22,7 @@ _GENERIC = (
     "Please report an issue",
     "Please file an issue",
     "Please open an issue",
+    "Report an issue",
     "If it is a Python builtin, please file an issue",
 )
 # What is of C and no extension: modules that Python brings, methods of tensors and of Python's random numbers.

@@ -7,10 +7,11 @@ from functools import cache
 
 from msgspec import Struct, field
 
+from compiler_lens.facts.breaks.backend import is_of_backend
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.breaks.fallout import regions
 from compiler_lens.facts.overview.explanation import Explanation
-from compiler_lens.facts.program.coverage import Function, Lines, Treatment, coverage
+from compiler_lens.facts.program.coverage import GIVEN_UP, Function, Lines, Treatment, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import nearest
 from compiler_lens.facts.recompiles.reports import RecompileCause, recompile_reports
@@ -98,7 +99,8 @@ def source_view(
     files = _Files(sources(recording))
     for source in recording.sources:
         files.of(source.file)
-    _note_graphs(recording.graphs, own, files.at)
+    given_up = {c.compile_id for c in recording.compilations if c.outcome in GIVEN_UP}
+    _note_graphs((graph for graph in recording.graphs if graph.compile_id not in given_up), own, files.at)
     _note_breaks(recording, cards, own, files.at)
     for cause in (cause for report in reports for cause in report.causes):
         if cause.line is not None:
@@ -241,6 +243,8 @@ def _note_breaks(
         if card.place is not None:
             at(card.place).cards.append(NumberedCard(number, card))
         for event in card.events:
+            if is_of_backend(event):  # its stack is where Dynamo stood, at the end of the graph
+                continue
             stack = [place for place in around.compiled(event) if not is_machinery(place.file)]
             inner = own.innermost(stack) or (stack[-1] if stack else None)
             for place in stack:

@@ -101,7 +101,12 @@ class Frame(Struct, frozen=True):
 
     @property
     def suppressed(self) -> Compilation | None:
-        """The compilation that failed without an error for the user, as `suppress_errors` wants it: it runs eagerly."""
+        """The compilation that failed without an error for the user, as `suppress_errors` wants it: it runs eagerly.
+
+        Where torch told of a break that skips the frame, there would be no error without that setting either.
+        """
+        if any(event.outcome is BreakOutcome.SKIPPED_FRAME for event in self.breaks):
+            return None
         skipped = (c for c in self.compilations if c.outcome is Outcome.SKIPPED and "fail_type" in c.metrics)
         return next((c for c in skipped if (c.config or {}).get(SUPPRESS_ERRORS) == "True"), None)
 
