@@ -16,12 +16,15 @@ import compiler_lens
 from compiler_lens import Lens, explain
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.overview.explanation import Summary, summarize
+from compiler_lens.facts.overview.source_view import source_view
 from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import GraphStage, Recording
 from compiler_lens.render.console import report, view
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.json import view_json
+from compiler_lens.views.registry import BY_NAME
 
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("data/*.clens.gz")) + sorted(TESTS.rglob("recordings/*.clens.gz"))
@@ -91,11 +94,18 @@ def test_breaks_and_places_are_the_same_everywhere(path: Path) -> None:
     assert breaks == counted(said, "graph break") == sum(len(card.events) for card in cards) == facts["count"]
     assert len(cards) == len(facts["cards"]) == len({id(card) for card in cards})
     assert sum(card["count"] for card in facts["cards"]) == breaks
-    places = re.search(r"graph breaks? at (\d+) place", said)
-    assert (int(places[1]) if places else breaks) == len(cards)
+    lines = re.search(r"graph breaks? at (\d+) line", said)
+    broken = {card.place.place if card.place else number for number, card in enumerate(cards)}
+    assert (int(lines[1]) if lines else breaks) == len(broken)
     if breaks:
         shown = view(recording, "breaks", WIDE)
         assert counted(shown, "break") == breaks
+        assert (
+            f"{breaks} break{'s' if breaks > 1 else ''} at {len(broken)} line{'s' if len(broken) > 1 else ''}," in shown
+        )
+        assert BY_NAME["breaks"].document(recording, Selection(for_page=True)).count == breaks  # in the page's menu
+        files = [file for file in source_view(recording) if file.cards]
+        assert sum(file.broken_lines for file in files) == len([at for at in broken if not isinstance(at, int)])
         assert sum(map(int, re.findall(r"^ +\d+\. .*  (\d+) breaks?", shown, re.MULTILINE))) == breaks
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.cards import BreakCard, lines_of
 from compiler_lens.facts.breaks.following import Following
 from compiler_lens.facts.breaks.hints import Hint, specific_hints
 from compiler_lens.facts.breaks.ranks import Offered, OfferKind
@@ -81,9 +81,10 @@ def document(recording: Recording, selection: Selection) -> Document:
     data = Data(events, tuple(CardWithEvents(**asdict(card_facts(card)), events=card.events) for _, card in cards))
     if not cards:
         return Document((line("No graph breaks."),), data, count=0)
-    summary = f"{plural(events, 'break')} at {plural(len(cards), 'place')}, costliest first"
+    lines = lines_of(card for _, card in cards)
+    summary = f"{plural(events, 'break')} at {plural(lines, 'line')}, costliest first"
     blocks = tuple(Section("", (_card(number, card, selection),)) for number, card in cards)
-    return Document((Section("Graph breaks", blocks, summary),), data, count=len(cards))
+    return Document((Section("Graph breaks", blocks, summary),), data, count=events)
 
 
 def card_facts(card: BreakCard) -> CardFacts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from compiler_lens.facts.breaks.cards import lines_of
 from compiler_lens.facts.overview.evidence import NeverCalled
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.program.coverage import Coverage, Function, Treatment
@@ -53,8 +54,8 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
         return blocks
     figures: list[Part] = [plural(summary.graphs, "graph")]
     if recording.graph_breaks:
-        breaks, places = len(recording.graph_breaks), len(summary.cards)
-        where = f" at {plural(places, 'place')}" if places < breaks else ""
+        breaks, lines = len(recording.graph_breaks), lines_of(summary.cards)
+        where = f" at {plural(lines, 'line')}" if lines < breaks else ""
         figures.append(Span(plural(breaks, "graph break") + where, Tone.WARN))
     if recording.recompiles:
         figures.append(Span(plural(len(recording.recompiles), "recompile"), Tone.WARN))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.cards import BreakCard, lines_of
 from compiler_lens.facts.kernels.kernels import launch_count
 from compiler_lens.facts.kernels.lineage import is_generated
 from compiler_lens.facts.overview.explanation import Summary
@@ -82,9 +82,10 @@ def _breaks(summary: Summary, room: Room) -> Iterator[Section]:
         inside: Parts = (", inside ", At(card.inside[0])) if card.inside else ()
         told = Span(effect(card), Tone.WARN), f": {card.gb_type}{known}", *inside, *_whose(card)
         blocks.append(paragraph(*told, indent=7, limit=room.wrapped))
-    blocks += more(len(summary.cards) - room.places, "place", "breaks")
+    lines = lines_of(summary.cards)
+    blocks += more(len(summary.cards) - room.places, "line" if lines == len(summary.cards) else "cause", "breaks")
     events = sum(len(card.events) for card in summary.cards)
-    yield Section("Graph breaks", tuple(blocks), f"{plural(events, 'break')} at {plural(len(summary.cards), 'place')}")
+    yield Section("Graph breaks", tuple(blocks), f"{plural(events, 'break')} at {plural(lines, 'line')}")
 
 
 def _whose(card: BreakCard) -> Parts:

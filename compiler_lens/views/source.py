@@ -148,7 +148,7 @@ def _summary(view: FileView) -> str:
     """Return how much of a file broke, how much is compiled and how much is not."""
     if not view.facts:
         return "nothing happened in it"
-    broken = f"{plural(view.breaks, 'graph break')} at {plural(len(view.cards), 'line')}" if view.cards else ""
+    broken = f"{plural(view.breaks, 'graph break')} at {plural(view.broken_lines, 'line')}" if view.cards else ""
     not_compiled = f"{view.uncompiled_lines:,} not" if view.uncompiled_lines else ""
     return ", ".join(filter(None, (broken, f"{plural(view.compiled_lines, 'line')} compiled", not_compiled)))
 

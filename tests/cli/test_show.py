@@ -71,7 +71,7 @@ def test_commands_that_are_suggested_read_the_recording_in_the_same_way(view, ca
     ("args", "part"),
     [
         (["breaks"], "Data-dependent branching (GB0170)"),
-        (["breaks", "4/0"], "1 break at 1 place"),
+        (["breaks", "4/0"], "1 break at 1 line"),
         (["graphs"], "Compilations  18"),
         (["graphs", "[0/0]"], "forward saves for backward"),
         (["graphs", "0/0", "forward"], "def forward(self, x):"),

@@ -137,8 +137,8 @@ def test_a_function_that_was_compiled_until_the_limit_is_not_nothing():
 
 
 def test_breaks_are_counted_as_torch_raised_them():
-    assert "3 graph breaks at 2 places" in shown("broken")
-    assert "3 breaks at 2 places" in shown("broken")
+    assert "3 graph breaks at 2 lines" in shown("broken")
+    assert "3 breaks at 2 lines" in shown("broken")
 
 
 def test_a_step_is_the_line_why_it_breaks_and_what_to_change():

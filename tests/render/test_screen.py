@@ -8,6 +8,7 @@ import pytest
 import sample_recordings as samples
 from msgspec.structs import replace
 
+from compiler_lens.facts.overview.source_view import source_view
 from compiler_lens.recording.model import (
     AutotuneChoice,
     AutotuneResult,
@@ -24,7 +25,8 @@ from compiler_lens.recording.model import (
     Span,
     Unavailable,
 )
-from compiler_lens.render.console import report
+from compiler_lens.render.console import report, view
+from compiler_lens.render.console.page import Page
 
 
 def lines(recording: Recording, width: int = 120) -> list[str]:
@@ -68,11 +70,22 @@ def test_the_headline_counts_what_there_is_and_leaves_out_what_there_is_not():
     assert lines(one)[2].startswith("1 graph, 1 graph break, 1 recompile, 1 kernel, ")
 
 
-@pytest.mark.parametrize(
-    ("places", "times", "told"), [(2, 1, "2 graph breaks,"), (2, 3, "6 graph breaks at 2 places,")]
-)
+@pytest.mark.parametrize(("places", "times", "told"), [(2, 1, "2 graph breaks,"), (2, 3, "6 graph breaks at 2 lines,")])
 def test_places_are_counted_where_there_are_fewer_than_breaks(places, times, told):
     assert told in " ".join(lines(breaking(places, times))[1:5])
+
+
+def test_a_line_with_two_causes_is_one_line_wherever_lines_are_counted():
+    breaks = [
+        samples.graph_break(i, cause, 20, "f(x)") for i, cause in enumerate((samples.PRINTING, samples.BRANCHING))
+    ]
+    twice = compiled(2, graph_breaks=tuple(breaks))
+    assert "2 graph breaks at 1 line," in lines(twice)[2]
+    assert section(twice, "Graph breaks")[0] == "Graph breaks  2 breaks at 1 line"
+    assert view(twice, "breaks", Page(120)).startswith("Graph breaks  2 breaks at 1 line, costliest first")
+    (file,) = [one for one in source_view(twice) if one.cards]
+    assert (len(file.cards), file.broken_lines) == (2, 1)
+    assert "2 graph breaks at 1 line," in view(twice, "source", Page(120))
 
 
 @pytest.mark.parametrize(
@@ -106,14 +119,14 @@ def test_what_there_is_nothing_of_has_no_section():
 
 def test_a_screen_shows_as_many_places_as_it_has_room_for_and_counts_the_rest():
     few = section(breaking(4), "Graph breaks")
-    assert few[0] == "Graph breaks  4 breaks at 4 places"
+    assert few[0] == "Graph breaks  4 breaks at 4 lines"
     assert [f"print({i})" in "\n".join(few) for i in range(4)] == [True] * 4
     assert more(few) == 0
     many = section(breaking(30), "Graph breaks")
     shown = sum("in step" in line for line in many)
     assert 0 < shown < 30
     assert shown + more(many) == 30
-    assert many[-1].endswith(f"… {30 - shown} more places: compiler-lens show REC breaks")
+    assert many[-1].endswith(f"… {30 - shown} more lines: compiler-lens show REC breaks")
 
 
 def test_of_many_compilations_those_that_failed_and_the_slowest_are_shown_in_the_order_of_their_ids():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -107,6 +107,11 @@ class BreakCard(Struct, frozen=True):
     def frames_that(self, outcome: BreakOutcome) -> int:
         """Return how many frames ended this way."""
         return len({event.compile_id.of_frame for event in self.events if event.outcome is outcome})
+
+
+def lines_of(cards: Iterable[BreakCard]) -> int:
+    """Return how many lines break: two causes at one line are two cards; what has no place is a line by itself."""
+    return len({card.place.place if card.place else id(card) for card in cards})
 
 
 def break_cards(

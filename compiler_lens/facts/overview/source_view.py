@@ -73,6 +73,11 @@ class FileView(Struct, frozen=True):
         return sum(len(card.card.events) for card in self.cards)
 
     @property
+    def broken_lines(self) -> int:
+        """How many of its lines these are at."""
+        return sum(bool(facts.cards) for facts in self.facts.values())
+
+    @property
     def compiled_lines(self) -> int:
         """How many of its lines are in some graph."""
         return sum(bool(facts.compiled) for facts in self.facts.values())
