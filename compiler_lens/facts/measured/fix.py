@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Texts, patch
+from compiler_lens.facts.measured.other_inputs import Inputs, OtherInputs, Sides
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.findings import Finding
@@ -41,6 +42,7 @@ class Offer(Struct, frozen=True):
     takes_value: bool = False  # a tensor's value is taken for granted in compiled code
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
     keeps_computed: bool = False  # it helps only where all that was in a graph still is
+    may_raise: bool = False  # in compiled code it raises where what it takes for granted does not hold, as it says
 
     @property
     def drops(self) -> bool:
@@ -87,6 +89,7 @@ class Difference(Struct, frozen=True):
     largest: float | None = None  # the largest difference of two elements; None where the shapes or types differ
     # How many there are of its kind, without the change and with it, where only that differs: all else is the same.
     numbers: tuple[int, int] | None = None
+    inputs: Inputs | None = None  # of a call with others than the program's own, how they were made
 
 
 class Observed(Struct, frozen=True):
@@ -106,6 +109,7 @@ class Observed(Struct, frozen=True):
     against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change
     is_markable: bool = False  # a graph breaks in a function that could have a mark of torch's
     computed: frozenset[tuple[str, str]] = frozenset()  # lines, by file and text, of which something is in a graph
+    others: OtherInputs = OtherInputs()  # calls with other inputs than the program's own
 
     @property
     def broken(self) -> frozenset[tuple[str, str, str]]:
@@ -147,6 +151,7 @@ class Fix(Struct, frozen=True):
     is_deterministic: bool = True  # two runs of the program as it is computed the same
     reference_is_eager: bool = False  # it raised when compiled: results are compared with those without torch.compile
     included: tuple[str, ...] = ()  # folders of installed packages whose files were changed in copies, too
+    sides: tuple[Sides, ...] = ()  # of the branches that the best trial changes
 
     @property
     def by_themselves(self) -> tuple[Tried, ...]:

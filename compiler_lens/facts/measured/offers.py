@@ -95,9 +95,9 @@ def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership)
     # Code of one's own can be written for both branches: an error in one of them is no offer.
     if card.place and is_editable and package_of(card.place.file):
         for branch in assumed(card.place, card.cause, known):
-            yield Offer(target, branch.lines(card.place), branch.price, is_last_resort=True)
+            yield Offer(target, branch.lines(card.place), branch.price, is_last_resort=True, may_raise=True)
         if value := constants(card.place, card.cause, known):
-            yield Offer(target, value.lines, value.price, is_last_resort=True, takes_value=True)
+            yield Offer(target, value.lines, value.price, is_last_resort=True, takes_value=True, may_raise=True)
     for one in _of_break(
         target, card.cause, card.remedy, card.setting, card.rewrite, is_own=card.own, owner=card.owner
     ):

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.fix import Difference
+from compiler_lens.facts.measured.other_inputs import Counted, OtherInputs
 from compiler_lens.recording.model import Results, SourceLine
 
 RECORDING, RESULTS, OUTCOME, OUTPUT = "run.clens", "results.pt", "outcome.json", "output.txt"  # in a trial's folder
@@ -40,6 +41,9 @@ class Plan(Struct, frozen=True):
         frozenset()
     )  # files: of calls of their functions is kept what these were given and returned
 
+    with_others: bool = False  # make calls with other inputs, too, and keep and compare what these give, nothing else
+    count_lines: frozenset[str] = frozenset()  # files: how often their lines run in compiled functions is kept
+
     @property
     def at(self) -> Path:
         """The folder."""
@@ -55,6 +59,8 @@ class Outcome(Struct, frozen=True):
     difference: Difference | None = None
     is_whole: bool = True  # all results were kept; False: only as many as memory is meant for
     called: tuple[Called, ...] = ()
+    others: OtherInputs = OtherInputs()
+    counted: Counted = {}
     error: str = ""
     is_unusable: bool = False  # nothing was raised: what was named is not there, or makes no model
     error_line: SourceLine | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from msgspec import Struct
 
 from compiler_lens.facts.measured.fix import Difference
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall
 from compiler_lens.recording.model import Results
 
 _MOST = 256 << 20  # bytes that are kept of a run
@@ -27,6 +28,7 @@ class Kept(Struct, frozen=True):
     call: int
     index: int
     value: Any  # a tensor on the CPU, or a plain value; of anything else its type's name
+    inputs: str = ""  # how they were made, of a call with others than the program's own
 
 
 class Keeper:
@@ -41,11 +43,11 @@ class Keeper:
         """Whether everything was kept."""
         return self._bytes <= _MOST
 
-    def keep(self, kind: str, call: int, values: Iterable[Any]) -> None:
+    def keep(self, kind: str, call: int, values: Iterable[Any], inputs: str = "") -> None:
         """Keep values of one kind."""
         for index, value in enumerate(values):
             if self.is_whole:
-                self.kept += [Kept(kind, call, index, part) for part in self._parts(value)]
+                self.kept += [Kept(kind, call, index, part, inputs) for part in self._parts(value)]
 
     def _parts(self, value: Any) -> list[Any]:
         if not isinstance(value, torch.Tensor) or torch.nn.parameter.is_lazy(value):
@@ -67,7 +69,7 @@ def _parts(tensor: torch.Tensor) -> list[Any]:
 
 def save(kept: Sequence[Kept], path: Path) -> None:
     """Write what a run computed, for `load`."""
-    torch.save([[one.kind, one.call, one.index, one.value] for one in kept], path)
+    torch.save([[one.kind, one.call, one.index, one.value, one.inputs] for one in kept], path)
 
 
 def load(path: Path) -> list[Kept]:
@@ -92,6 +94,31 @@ def compared(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[Results, 
     kind, call = next(key for key in (*counted_before, *counted) if counted[key] != counted_before[key])
     numbers = counted_before[kind, call], counted[kind, call]
     return Results.DIFFER, Difference(kind, call, 0, numbers=numbers)
+
+
+def compared_calls(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[OtherCall, ...]:
+    """Return what calls with other inputs gave, beside the same calls of another run; of those that both made."""
+    made, others = _by_call(kept), _by_call(reference)
+    return tuple(_compared_call(key, values, others[key]) for key, values in made.items() if key in others)
+
+
+def _by_call(kept: Sequence[Kept]) -> Mapping[tuple[int, str], Sequence[Kept]]:
+    found: dict[tuple[int, str], list[Kept]] = {}
+    for one in kept:
+        found.setdefault((one.call, one.inputs), []).append(one)
+    return found
+
+
+def _compared_call(key: tuple[int, str], kept: Sequence[Kept], reference: Sequence[Kept]) -> OtherCall:
+    call, inputs = key[0], Inputs(key[1])
+    raises, raised = (side[0].kind == "error" for side in (kept, reference))
+    if raises or raised:
+        gave = Gave.ERROR_IN_BOTH if raises and raised else Gave.ERROR if raises else Gave.NO_ERROR
+        return OtherCall(call, inputs, gave, error=str(kept[0].value) if raises else "")
+    results, difference = compared(kept, reference)
+    if results is Results.EQUAL or difference is None:
+        return OtherCall(call, inputs, Gave.SAME)
+    return OtherCall(call, inputs, Gave.OTHER, difference.kind, difference.index, difference.largest)
 
 
 def _calls(kept: Sequence[Kept]) -> int:

@@ -14,10 +14,15 @@ from typing import Any
 
 import msgspec
 import torch
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import recorded
+from compiler_lens.capture.torch_api import settings
+from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.observing import Observer
+from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
 from compiler_lens.measure.fix.plan import OUTCOME, RECORDING, RESULTS, Outcome, Plan
 from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, described
@@ -26,6 +31,7 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Results
 
 _SEED = 0
+_MOST_RECOMPILES = 64
 
 
 def may_fork() -> bool:
@@ -47,9 +53,17 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         stance = "force_eager" if plan.is_eager else "default"
         backend = None if plan.is_eager else "aot_eager" if plan.is_aot else captured
         stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
+        if plan.with_others:  # each kind of inputs may be compiled by itself
+            stack.enter_context(settings.dynamo_settings({"recompile_limit": _MOST_RECOMPILES}))
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
-        observer = Observer(plan.observe)
-        watch = Watch(plan.steps, lambda: _end(plan, watch, observer, recorder.close))
+        observer, lines = Observer(plan.observe), CountedLines(plan.count_lines)
+        others = OtherCalls(lines) if plan.with_others and not _may_end_a_gpu(plan) else None
+
+        def end(error: BaseException | None = None) -> None:
+            recorder.close()
+            _Run(plan, watch, observer, others, lines).end(error)
+
+        watch = Watch(plan.steps, end, others=others, lines=lines)
         stack.enter_context(watch.watching())
         _seed()
         serving.serve(plan.texts)
@@ -59,7 +73,7 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
                 _program(plan, make)
         except BaseException as raised:  # noqa: BLE001 -- also what ends a process: it is how the program ended
             error = raised
-        _end(plan, watch, observer, recorder.close, error)
+        end(error)
 
 
 def _program(plan: Plan, make: Callable[[], tuple[Any, Any]] | None) -> None:
@@ -83,43 +97,58 @@ def _seed() -> None:
         importlib.import_module("numpy").random.seed(_SEED)
 
 
-def _end(
-    plan: Plan,
-    watch: Watch,
-    observer: Observer,
-    close: Callable[[], None],
-    error: BaseException | None = None,
-) -> None:
-    """Leave what came of it, and end."""
-    close()
-    watch.keep_state()
-    kept = watch.keeper.kept
-    found: tuple[Results, Any] = Results.UNKNOWN, None
-    said, line = described(error) if error is not None and not _is_success(error) else ("", None)
-    if isinstance(error, UsageError):
-        said = str(error)
-    is_unusable = isinstance(error, UsageError) and error.__cause__ is None
-    if not plan.reference:
-        results.save(kept, plan.at / RESULTS)
-    elif not said and watch.calls:
-        found = results.compared(kept, results.load(plan.at / plan.reference))
-    whole = watch.keeper.is_whole
-    called = observer.called
-    outcome = Outcome(
-        _script(plan),
-        watch.calls,
-        *found,
-        is_whole=whole,
-        called=called,
-        error=said,
-        is_unusable=is_unusable,
-        error_line=line,
-    )
-    (plan.at / OUTCOME).write_bytes(msgspec.json.encode(outcome))
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # whatever the program put there
-            stream.flush()
-    os._exit(0)
+class _Run(Struct, frozen=True):
+    """What hears of a run."""
+
+    plan: Plan
+    watch: Watch
+    observer: Observer
+    others: OtherCalls | None
+    lines: CountedLines
+
+    def end(self, error: BaseException | None) -> None:
+        """Leave what came of it, and end."""
+        said, line = described(error) if error is not None and not _is_success(error) else ("", None)
+        if isinstance(error, UsageError):
+            said = str(error)
+        outcome = Outcome(
+            _script(self.plan),
+            self.watch.calls,
+            called=self.observer.called,
+            counted=self.lines.counted,
+            error=said,
+            is_unusable=isinstance(error, UsageError) and error.__cause__ is None,
+            error_line=line,
+        )
+        outcome = self._with_others(outcome) if self.plan.with_others else self._with_results(outcome)
+        (self.plan.at / OUTCOME).write_bytes(msgspec.json.encode(outcome))
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # whatever the program put there
+                stream.flush()
+        os._exit(0)
+
+    def _with_results(self, outcome: Outcome) -> Outcome:
+        self.watch.keep_state()
+        keeper, plan = self.watch.keeper, self.plan
+        found: tuple[Results, Any] = Results.UNKNOWN, None
+        if not plan.reference:
+            results.save(keeper.kept, plan.at / RESULTS)
+        elif not outcome.error and self.watch.calls:
+            found = results.compared(keeper.kept, results.load(plan.at / plan.reference))
+        return replace(outcome, results=found[0], difference=found[1], is_whole=keeper.is_whole)
+
+    def _with_others(self, outcome: Outcome) -> Outcome:
+        kept, plan = self.others.keeper.kept if self.others else [], self.plan
+        if not plan.reference:
+            results.save(kept, plan.at / RESULTS)
+            return outcome
+        calls = results.compared_calls(kept, results.load(plan.at / plan.reference))
+        return replace(outcome, others=OtherInputs(calls))
+
+
+def _may_end_a_gpu(plan: Plan) -> bool:
+    """Whether a check may fail on a device, after which the process cannot use it any more."""
+    return torch.accelerator.is_available() and any("_assert_async" in text for text in plan.texts.values())
 
 
 def _script(plan: Plan) -> str:

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.edits import Texts
-from compiler_lens.facts.measured.fix import Fix, Observed, Offer
+from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer
 from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.measured.other_inputs import Counted, Inputs, sides
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, Processes
@@ -43,6 +44,14 @@ def tried(asked: Asked, processes: Processes, tell: Callable[[str], object]) -> 
         return _Runs(asked, processes, Path(folder), tell).result()
 
 
+class _Others(Struct, frozen=True):
+    """What the program as it is gives for other inputs."""
+
+    reference: str  # the file of results
+    unsure: frozenset[tuple[int, Inputs]]  # calls that give something else when they are compiled, without any change
+    counted: Counted  # how often lines ran
+
+
 class _Runs:
     def __init__(self, asked: Asked, processes: Processes, folder: Path, tell: Callable[[str], object]) -> None:
         self._asked, self._processes, self._folder, self._tell = asked, processes, folder, tell
@@ -51,6 +60,8 @@ class _Runs:
         self._texts: Texts = {}
         self._called: tuple[Called, ...] = ()
         self._recordings: list[tuple[Observed, Recording]] = []
+        self._others: _Others | None = None  # once a change has helped
+        self._first: Observed | None = None  # the program as it is, if two runs of it are the same
 
     def result(self) -> Fix:
         self._tell("the program as it is")
@@ -74,15 +85,21 @@ class _Runs:
         again = self._run(is_eager=is_eager)
         first = self._noted(replace(first, calls=again.outcome.calls), ended.recording)
         is_deterministic = again.outcome.results is Results.EQUAL
-        if not is_deterministic:
+        if is_deterministic:
+            self._first = first
+        else:
             self._reference = ""
         texts = _texts(ended.outcome.script, ended, self._asked.own)
         # What is baked into compiled code by mistake shows at the second call.
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
         found = Search(first, texts, ended.outcome.script, self._attempt, more).result()
+        places = [offer.target.at for offer in found.best.offers if offer.target.at] if found.best else []
         return replace(
             found,
+            sides=sides(
+                [found.as_it_was(at) or at for at in places], texts, self._others.counted if self._others else {}
+            ),
             folder=_folder(found.changed, self._asked.included),
             is_deterministic=is_deterministic,
             reference_is_eager=is_eager,
@@ -108,20 +125,50 @@ class _Runs:
         is_aot: bool = False,
         observe: frozenset[str] = frozenset(),
     ) -> Ended:
+        plan = self._plan(texts, is_aot=is_aot)
+        return self._processes.run(replace(plan, is_eager=is_eager, observe=observe))
+
+    def _plan(self, texts: Texts | None, *, is_aot: bool) -> Plan:
         self._number += 1
         folder = self._folder / str(self._number)
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
         asked = self._asked
-        plan = Plan(asked.program, str(folder), served, asked.steps, self._reference, is_eager, is_aot, observe)
-        return self._processes.run(plan)
+        return Plan(asked.program, str(folder), served, asked.steps, self._reference, is_aot=is_aot)
 
     def _results(self) -> str:
         return str(self._folder / str(self._number) / RESULTS)
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         self._tell(f"change {' + '.join(offer.edit.title for offer in offers)}")
-        ended = self._run(texts, is_aot=any(offer.needs_aot for offer in offers))
-        return self._noted(self._seen(ended), ended.recording)
+        is_aot = any(offer.needs_aot for offer in offers)
+        ended = self._run(texts, is_aot=is_aot)
+        seen, first = self._seen(ended), self._first
+        if first and seen.results is Results.EQUAL and seen.whole_cost < first.whole_cost:
+            plan = self._plan(texts, is_aot=is_aot)
+            seen = self._with_others(seen, plan, may_raise=any(offer.may_raise for offer in offers))
+        return self._noted(seen, ended.recording)
+
+    def _with_others(self, seen: Observed, plan: Plan, *, may_raise: bool) -> Observed:
+        """Return the same with what calls with other inputs give; other results where these speak against it."""
+        if self._others is None:
+            self._others = self._without_a_change()
+        ended = self._processes.run(replace(plan, with_others=True, reference=self._others.reference))
+        others = ended.outcome.others.but(self._others.unsure)
+        if one := others.against(may_raise=may_raise):
+            differs = Difference(one.kind or "error", one.call, one.index, one.largest, inputs=one.inputs)
+            return replace(seen, results=Results.DIFFER, difference=differs, others=others)
+        return replace(seen, others=others)
+
+    def _without_a_change(self) -> _Others:
+        """Make calls with other inputs of the program as it is: without torch.compile, and with it."""
+        self._tell("the program as it is, with other inputs")
+        plan = replace(self._plan(None, is_aot=False), with_others=True, reference="")
+        ended = self._processes.run(replace(plan, is_eager=True, count_lines=frozenset(self._texts)))
+        reference = self._results()
+        plan = self._plan(None, is_aot=False)
+        compiled = self._processes.run(replace(plan, with_others=True, reference=reference))
+        unsure = frozenset((one.call, one.inputs) for one in compiled.outcome.others.differing)
+        return _Others(reference, unsure, ended.outcome.counted)
 
     def _noted(self, seen: Observed, recording: Recording) -> Observed:
         self._recordings.append((seen, recording))

@@ -17,6 +17,7 @@ from torch.nn.modules import module as modules
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree, version_of
 from compiler_lens.capture.torch_api.places import Function, put_in
+from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
 from compiler_lens.measure.fix.results import Keeper
 from compiler_lens.measure.program import leaves
 
@@ -67,10 +68,20 @@ class Watch:
     Args:
         steps: how many outermost calls there may be; 0 for any number.
         enough: called before the call that would be one too many. It does not return.
+        others: makes calls with other inputs before the program's own.
+        lines: counts the lines that run in these calls.
     """
 
-    def __init__(self, steps: int, enough: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        steps: int,
+        enough: Callable[[], object],
+        *,
+        others: OtherCalls | None = None,
+        lines: CountedLines | None = None,
+    ) -> None:
         self.keeper = Keeper()
+        self._others, self._lines = others, lines or CountedLines(frozenset())
         self.calls = 0
         self._steps, self._enough = steps, enough
         self._here = _Thread()
@@ -118,7 +129,8 @@ class Watch:
         def watched(*args: Any, **kwargs: Any) -> Any:
             if self._here.is_inside:
                 return compiled(*args, **kwargs)
-            if self._steps and self.calls >= self._steps:
+            is_enough = self._others is not None and self._others.is_done
+            if is_enough or (self._steps and self.calls >= self._steps):
                 self._enough()
             self._forget_what_is_gone()
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
@@ -126,7 +138,10 @@ class Watch:
             self._here.is_inside = True
             try:
                 with self._hooks.out():
-                    result = compiled(*args, **kwargs)
+                    if self._others is not None:
+                        self._others.before(compiled, self.calls, (args, kwargs), self._leaves_of)
+                    with self._lines.counting():
+                        result = compiled(*args, **kwargs)
             except Exception as error:
                 # Which the program may catch: what it is told then is a result, too.
                 self.keeper.keep("error", self.calls, [type(error).__name__])
@@ -156,6 +171,11 @@ class Watch:
         known = {*self._state, *map(id, self._given)}
         self._reached = sorted((leaf for leaf in _leaves_of(result) if id(leaf) not in known), key=_order)
         self.calls += 1
+
+    def _leaves_of(self, result: Any) -> list[torch.Tensor]:
+        """Return the leaves that a result has gradients for, in one order in each run."""
+        places = {number: place for place, number in enumerate(self._state)}
+        return sorted(_leaves_of(result), key=lambda leaf: (places.get(id(leaf), len(places)), _order(leaf)))
 
     # -- gradients
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
@@ -107,6 +108,7 @@ class TriedFacts(Struct, frozen=True):
     error: str
     error_place: SourceLine | None
     helps: bool
+    other_inputs: OtherInputs  # calls with inputs made of the program's own, beside the same calls without the change
 
 
 class NotTriedFacts(Struct, frozen=True):
@@ -126,6 +128,7 @@ class BestFacts(Struct, frozen=True):
     before: Figures | None
     after: Figures | None
     results: Results
+    sides: tuple[Sides, ...]  # of the branches that it changes: how often each was taken without it
     files: tuple[str, ...]  # that it changes
     patch: str  # a unified diff, for patch -p0
 
@@ -146,7 +149,7 @@ def data(fix: Fix) -> Data:
     best = None
     if fix.best:
         codes, after = tuple(offer.code for offer in fix.best.offers), fix.best.observed
-        best = BestFacts(codes, fix.best.before, after.figures, after.results, fix.changed, fix.patch)
+        best = BestFacts(codes, fix.best.before, after.figures, after.results, fix.sides, fix.changed, fix.patch)
     left = tuple(
         NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason, one.package) for one in fix.not_tried
     )
@@ -170,6 +173,7 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         seen.error,
         seen.error_line,
         trial.helps and seen.cost < fix.first.cost,
+        seen.others,
     )
 
 
@@ -188,6 +192,7 @@ def _difference(found: Difference | None) -> str:
     if found.numbers:
         return f"{_NUMBERS[found.kind].format(*found.numbers, call=call)}; no value differs"
     said = _KINDS[found.kind].format(index=found.index + 1, call=call)
+    said = f"with other inputs ({found.inputs.value}) {said}" if found.inputs else said
     return f"{said} differs by {found.largest:.3g}" if found.largest else f"{said} differs"
 
 
@@ -206,11 +211,15 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
     titles = _titles(offers)
     rows: list[tuple[Cell, ...]] = [(None, "as it is", *_figures(fix.first), None)]
     beneath = [_errors(fix.first)]
+    named: set[Edit] = set()
     for trial in fix.tried:
         results = trial.observed.results
         is_best = trial is fix.best
         said = Span(_RESULTS[_differs(trial.observed.difference)] or results.value, _TONES[results])
-        name = _name(trial, fix, numbers, titles, is_best=is_best)
+        new = [offer for offer in trial.offers if offer.edit not in named]
+        named.update(offer.edit for offer in new)
+        label = " + ".join(str(numbers[offer.edit]) for offer in trial.offers)
+        name = _name(label, [(fix.as_it_was(one.target.at), titles[one.edit]) for one in new], is_best=is_best)
         rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
         beneath.append(_errors(trial.observed))
     summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
@@ -225,15 +234,13 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
     )
 
 
-def _name(trial: Trial, fix: Fix, numbers: Mapping[Edit, int], titles: Mapping[Edit, str], *, is_best: bool) -> Cell:
-    label = " + ".join(str(numbers[offer.edit]) for offer in trial.offers)
+def _name(label: str, new: Sequence[tuple[SourceLine | None, str]], *, is_best: bool) -> Cell:
+    """Return the numbers of changes, with what those are that stand in no row above."""
     tone = Tone.STRONG if is_best else Tone.PLAIN
-    last = trial.offers[-1]
-    if len(trial.offers) > 1 and any(offer.edit is not last.edit for offer in trial.offers[:-1]):
-        return Span(label, tone)
-    place = fix.as_it_was(last.target.at)
-    at: tuple[Part, ...] = (At(place, tone), " ") if place else ()
-    return (Span(f"{label} ", tone), *at, Span(titles[last.edit], tone))
+    parts: list[Part] = [Span(label, tone)]
+    for place, title in new:
+        parts += [" ", *((At(place, tone), " ") if place else ()), Span(title, tone)]
+    return tuple(parts)
 
 
 def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
@@ -343,9 +350,11 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
         return
     yield Listing(fix.patch, "diff")
     yield Gap()
+    yield from _sides(fix.sides)
     if prices := dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price):
-        yield line(quiet("Check before you use it, as only these inputs were tried:"))
+        yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
+    yield from _other_inputs(best.observed.others)
     before, after = best.before, best.observed.figures
     gain = "it compiles"
     if before and after:
@@ -355,9 +364,12 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
         Results.EQUAL: "the same results",
         Results.UNKNOWN: "results that could not be compared",
     }[best.observed.results]
+    others = best.observed.others.same
+    same += f", also in {plural(others, 'call')} with other inputs" if others else ""
     left = after.eager_functions if after else 0
     still = f" {_run_eagerly(left, 'still ')}." if left else ""
     yield paragraph(f"{gain[:1].upper()}{gain[1:]}, with {same}.{still}", tone=Tone.WARN if left else Tone.GOOD)
+    yield from _still_broken(fix, best)
     if after and after.graph_breaks == left == 0:
         yield paragraph(*coded(_KEEP), tone=Tone.QUIET)
     packages = [Path(folder).stem for folder in fix.included if any(name.startswith(folder) for name in fix.changed)]
@@ -367,3 +379,49 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
     if not is_written:
         applied = "" if fix.included else ", or with --apply to have it written"
         yield Line((quiet(f"Again with --patch FILE for a patch{applied}."),), whole=True)
+
+
+def _still_broken(fix: Fix, best: Trial) -> Iterator[Block]:
+    places = dict.fromkeys(fix.as_it_was(one.at) for one in best.observed.targets)
+    known = [place for place in places if place]
+    if known:
+        parts = [part for place in known[:_SHOWN] for part in (At(place), ", ")]
+        more = (f" and {plural(len(known) - _SHOWN, 'more place')}",) if len(known) > _SHOWN else ()
+        yield paragraph("Still to mend by hand: ", *parts[:-1], *more, ".", tone=Tone.WARN)
+
+
+def _sides(sides: Sequence[Sides]) -> Iterator[Block]:
+    """Tell how often each side of a changed branch was taken: a side that never was, was not compared."""
+    if not sides:
+        return
+    yield paragraph(
+        "How often the tests of changed branches were true, and false, without the change:", tone=Tone.QUIET
+    )
+    for one in sides:
+        others = one.other_true + one.other_false
+        said = f"{number(one.true)} and {number(one.false)}"
+        said += f"; with other inputs {number(one.other_true)} and {number(one.other_false)}" if others else ""
+        yield paragraph(At(one.at), f" {one.at.code.strip()}  {said}", indent=2, tone=Tone.QUIET)
+        if one.is_one_sided:
+            never = "false" if one.true + one.other_true else "true"
+            yield paragraph(f"It was never {never}: what the change gives then is not known.", indent=4, tone=Tone.WARN)
+
+
+def _other_inputs(others: OtherInputs) -> Iterator[Block]:
+    """Tell with which inputs a change gives something else: inputs that the program may never have."""
+    differing: dict[Inputs, OtherCall] = {}
+    for one in others.differing:
+        differing.setdefault(one.inputs, one)
+    if differing:
+        yield line(Span("With inputs that the program did not have it gives something else:", Tone.WARN))
+    for one in differing.values():
+        yield paragraph(f"- {one.inputs.value}: {_gave(one)}", indent=2, limit=2)
+
+
+def _gave(one: OtherCall) -> str:
+    if one.gave is Gave.ERROR:
+        return f"call {one.call + 1} raises {one.error}"
+    if one.gave is Gave.NO_ERROR:
+        return f"call {one.call + 1} does not raise, as it does without the change"
+    said = _KINDS[one.kind].format(index=one.index + 1, call=one.call + (one.kind != "gradient"))
+    return f"{said} differs by {one.largest:.3g}" if one.largest else f"{said} differs"

@@ -1,0 +1,140 @@
+"""What a program gives for other inputs than its own, and how often each side of a branch was taken.
+
+A trial with the program's own inputs says nothing of a branch that these do not take, nor of values that they do not
+have. So calls are made once more with inputs made from them: without a change, and with it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+from compiler_lens.facts.measured.edits import Texts
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import syntax_if_known
+
+Counted = Mapping[str, Mapping[int, tuple[int, int]]]  # of a file's lines: how often, with own inputs and with others
+
+
+class Inputs(Enum):
+    """How inputs are made of a call's own tensors."""
+
+    NEGATED = "negated"
+    ZEROS = "zeros"
+    ONES = "ones"
+    LARGE = "1,000 times as large"
+    NAN = "a nan among them"
+    HALF = "float16"
+    DOUBLE = "float64"
+    ONE_ROW = "one row"
+    STRIDED = "other strides"
+    GRADIENTS = "needing gradients"
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether these are inputs of the same dtypes and sizes, which the program may well get."""
+        return self in {Inputs.NEGATED, Inputs.ZEROS, Inputs.ONES, Inputs.LARGE, Inputs.NAN}
+
+
+class Gave(Enum):
+    """What a call with other inputs gave, beside what it gave without the change."""
+
+    SAME = "same"
+    ERROR_IN_BOTH = "error_in_both"
+    ERROR = "error"  # with the change alone
+    NO_ERROR = "no_error"  # where without the change it was one
+    OTHER = "other"  # another value
+
+
+class OtherCall(Struct, frozen=True):
+    """One call with other inputs, compared."""
+
+    call: int  # outermost calls of the program itself before it
+    inputs: Inputs
+    gave: Gave
+    kind: str = ""  # of the first value that differs: "result", "argument", "gradient"
+    index: int = 0  # among those of its kind
+    largest: float | None = None  # the largest difference of two elements
+    error: str = ""  # what it raised with the change, in one line
+
+
+class OtherInputs(Struct, frozen=True):
+    """All calls with other inputs of a trial, but those that are not the same twice without any change."""
+
+    calls: tuple[OtherCall, ...] = ()
+
+    @property
+    def same(self) -> int:
+        """How many gave the same, an error in both counted in."""
+        return sum(one.gave in {Gave.SAME, Gave.ERROR_IN_BOTH} for one in self.calls)
+
+    @property
+    def differing(self) -> tuple[OtherCall, ...]:
+        """The calls that did not."""
+        return tuple(one for one in self.calls if one.gave not in {Gave.SAME, Gave.ERROR_IN_BOTH})
+
+    def against(self, *, may_raise: bool) -> OtherCall | None:
+        """Return the first call that speaks against a change: inputs like the program's own give something else.
+
+        What differs for other dtypes, sizes or strides is only to be told: the program may never have them.
+
+        Args:
+            may_raise: the change says of itself that it raises where the program would not.
+        """
+        bad = {Gave.OTHER, Gave.NO_ERROR} if may_raise else {Gave.OTHER, Gave.NO_ERROR, Gave.ERROR}
+        return next((one for one in self.differing if one.inputs.is_alike and one.gave in bad), None)
+
+    def but(self, unsure: Iterable[tuple[int, Inputs]]) -> OtherInputs:
+        """Return the same without some calls."""
+        left_out = set(unsure)
+        return OtherInputs(tuple(one for one in self.calls if (one.call, one.inputs) not in left_out))
+
+
+class Sides(Struct, frozen=True):
+    """How often the test of a branch was true and false: with the program's own inputs, and with others."""
+
+    at: SourceLine
+    true: int
+    false: int
+    other_true: int = 0
+    other_false: int = 0
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether one side was never taken."""
+        return not (self.true + self.other_true and self.false + self.other_false)
+
+
+def sides(places: Iterable[SourceLine], texts: Texts, counted: Counted) -> tuple[Sides, ...]:
+    """Return how often each `if` at some lines was true and false; of those that were come to.
+
+    Args:
+        places: lines of the files.
+        texts: the files.
+        counted: how often each line ran.
+    """
+    found = (_sides(place, texts.get(place.file, ""), counted.get(place.file, {})) for place in dict.fromkeys(places))
+    return tuple(one for one in found if one is not None)
+
+
+def _sides(place: SourceLine, text: str, counted: Mapping[int, tuple[int, int]]) -> Sides | None:
+    tree = syntax_if_known(text)
+    branch = (
+        next((n for n in ast.walk(tree) if isinstance(n, ast.If) and n.lineno == place.line), None) if tree else None
+    )
+    if branch is None or branch.body[0].lineno == branch.lineno:  # on one line they cannot be told apart
+        return None
+    asked, entered = counted.get(branch.lineno, (0, 0)), _entered(branch.body, counted)
+    if not any(asked):
+        return None
+    false = [max(all_of - true, 0) for all_of, true in zip(asked, entered, strict=True)]
+    return Sides(place, entered[0], false[0], entered[1], false[1])
+
+
+def _entered(body: Sequence[ast.stmt], counted: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    """How often a body was entered: its first statement that Python has a line for, as no text alone has one."""
+    lines = (counted[one.lineno] for one in body if one.lineno in counted)
+    return next(lines, (0, 0))

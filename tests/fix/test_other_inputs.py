@@ -1,0 +1,227 @@
+"""Calls with other inputs than the program's own: which are made, what is compared, and what of that is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from textwrap import dedent
+from typing import Any
+
+import pytest
+import torch
+from msgspec.structs import replace
+
+import compiler_lens
+from compiler_lens.cli import main
+from compiler_lens.facts.breaks import rewrites
+from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, sides
+from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
+from compiler_lens.measure.fix.plan import RESULTS, Outcome, Plan, Program
+from compiler_lens.measure.fix.process import Processes
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.render.console import fix_report
+
+BRANCH = """\
+    import torch
+
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(4))
+            self.calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            x = x * self.scale
+            if x.sum() > 1:
+                x = x + {add}
+            else:
+                x = x * 2
+            return x
+
+    model = Scaled()
+    compiled = torch.compile(model)
+    for n in range(2):
+        compiled(torch.ones(4)).sum().backward()
+    print("calls", model.calls)
+    """
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    home = str(Path(compiler_lens.__file__).parent.parent)
+    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, 120) as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(processes: Processes, tmp_path: Path) -> Callable[..., Outcome]:
+    """Run a script with other inputs, too."""
+    script = tmp_path / "train.py"
+
+    def of(text: str, name: str, **how: Any) -> Outcome:
+        script.write_text(dedent(text))
+        plan = Plan(Program(str(script)), str(tmp_path / name), with_others=True, **how)
+        ended = processes.run(plan)
+        assert not ended.outcome.error, ended.printed
+        assert "calls 2" in ended.printed or "calls" not in text
+        return ended.outcome
+
+    return of
+
+
+def test_what_only_other_inputs_show_is_found(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    text = dedent(BRANCH)
+    first = run(text.format(add=1), "first", is_eager=True, count_lines=frozenset({str(tmp_path / "train.py")}))
+    reference = str(tmp_path / "first" / RESULTS)
+    same = run(text.format(add=1), "same", reference=reference).others
+    assert {(one.call, one.inputs, one.gave) for one in same.calls} == {
+        (call, inputs, Gave.SAME) for call in range(2) for inputs in Inputs
+    }
+    # With the program's own inputs the test is always true, and this changes what it gives where it is false.
+    wrong = run(text.format(add=1).replace("x * 2", "x * 3"), "wrong", reference=reference).others
+    assert {one.inputs for one in wrong.differing} == {Inputs.NEGATED, Inputs.ZEROS, Inputs.NAN, Inputs.ONE_ROW} - {
+        one.inputs for one in wrong.calls if one.gave is Gave.SAME
+    }
+    assert wrong.against(may_raise=True) == OtherCall(0, Inputs.NEGATED, Gave.OTHER, "result", 0, 1.0)
+    lines = first.counted[str(tmp_path / "train.py")]
+    place = SourceLine(str(tmp_path / "train.py"), 12, "forward", "if x.sum() > 1:")
+    (taken,) = sides([place], {place.file: text}, {place.file: lines})
+    assert (taken.true, taken.false) == (2, 0)
+    assert (taken.other_true > 0, taken.other_false > 0) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "gave", "kind"),
+    [
+        (("x * 2", "(x * 2).double()"), Gave.OTHER, "result"),
+        (("x * 2", "x.detach() * 2"), Gave.OTHER, "gradient"),
+        (("x * 2", "x * torch.ones(3)"), Gave.ERROR, ""),
+        (("x = x * self.scale", "y = x.mul_(2) / 2; x = y * self.scale"), Gave.OTHER, "argument"),
+    ],
+)
+def test_dtypes_gradients_errors_and_changed_arguments_are_compared(
+    run: Callable[..., Outcome], tmp_path: Path, change: tuple[str, str], gave: Gave, kind: str
+) -> None:
+    text = dedent(BRANCH).format(add=1)
+    run(text, "first", is_eager=True)
+    found = run(text.replace(*change), "changed", reference=str(tmp_path / "first" / RESULTS)).others
+    negated = next(one for one in found.calls if one.inputs is Inputs.NEGATED)
+    assert (negated.gave, negated.kind) == (gave, kind)
+
+
+def inputs_of(*given: Any, gradients: bool = True) -> dict[Inputs, list[Any]]:
+    """What a function is given in calls with other inputs."""
+    heard: SimpleQueue[Any] = SimpleQueue()  # a list would be put back as it was
+    others = OtherCalls(CountedLines(frozenset()))
+    names: list[Inputs] = []
+    keep = others.keeper.keep
+    others.keeper.keep = lambda kind, call, values, inputs: (  # type: ignore[method-assign]
+        names.append(Inputs(inputs)) if kind == "result" else None,
+        keep(kind, call, values, inputs),
+    )[1]
+    with torch.set_grad_enabled(gradients):
+        others.before(lambda *args: heard.put(args) or 0, 0, (given, {}), lambda _: [])
+    return {name: list(heard.get()) for name in names}
+
+
+def test_inputs_are_made_of_the_programs_own() -> None:
+    x, places, mask = torch.tensor([[1.0, -2.0], [3.0, 4.0]]), torch.tensor([0, 1]), torch.tensor([True, False])
+    made = inputs_of(x, places, mask, 3)
+    assert list(made) == list(Inputs)
+    negated, turned, inverted, number = made[Inputs.NEGATED]
+    assert torch.equal(negated, -x)
+    assert (turned.tolist(), inverted.tolist(), number) == ([1, 0], [False, True], 3)
+    assert [one.tolist() for one in made[Inputs.ZEROS][:3]] == [[[0, 0], [0, 0]], [0, 0], [False, False]]
+    assert made[Inputs.ONES][1] is places  # it may be an index
+    assert made[Inputs.NAN][0].isnan().sum() == 1
+    assert (made[Inputs.HALF][0].dtype, made[Inputs.DOUBLE][0].dtype) == (torch.float16, torch.float64)
+    assert [len(one) for one in made[Inputs.ONE_ROW][:3]] == [1, 1, 1]
+    assert (made[Inputs.STRIDED][0].is_contiguous(), torch.equal(made[Inputs.STRIDED][0], x)) == (False, True)
+    assert made[Inputs.GRADIENTS][0].requires_grad
+    assert torch.equal(x, torch.tensor([[1.0, -2.0], [3.0, 4.0]]))
+
+
+def test_what_is_the_same_or_cannot_be_made_is_left_out() -> None:
+    assert set(inputs_of(torch.tensor([1, 2]))) == {Inputs.NEGATED, Inputs.ZEROS, Inputs.ONE_ROW, Inputs.STRIDED}
+    assert Inputs.GRADIENTS not in inputs_of(torch.ones(2), gradients=False)
+    assert Inputs.ONE_ROW not in inputs_of(torch.ones(2), torch.ones(3))
+    assert inputs_of(3) == inputs_of(torch.ones(2).to_sparse()) == {}
+
+
+def test_one_tensor_that_is_given_twice_stays_one() -> None:
+    x = torch.ones(2)
+    one, other = inputs_of(x, x)[Inputs.NEGATED]
+    assert one is other
+
+
+def test_what_speaks_against_a_change_is_what_the_program_may_get() -> None:
+    def found(inputs: Inputs, gave: Gave) -> OtherInputs:
+        return OtherInputs((OtherCall(0, Inputs.ZEROS, Gave.SAME), OtherCall(1, inputs, gave)))
+
+    assert found(Inputs.NEGATED, Gave.OTHER).against(may_raise=True)
+    assert found(Inputs.NEGATED, Gave.NO_ERROR).against(may_raise=True)
+    assert found(Inputs.NEGATED, Gave.ERROR).against(may_raise=False)
+    assert not found(Inputs.NEGATED, Gave.ERROR).against(may_raise=True)
+    assert not found(Inputs.HALF, Gave.OTHER).against(may_raise=False)
+    assert not found(Inputs.NEGATED, Gave.ERROR_IN_BOTH).differing
+    assert not found(Inputs.NEGATED, Gave.OTHER).but([(1, Inputs.NEGATED)]).differing
+
+
+# -- what fix says
+
+
+def fixed(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
+    assert main(["fix", *args, "train.py"]) == 0
+    return json.loads(capsys.readouterr().out) if "--json" in args else capsys.readouterr().out
+
+
+def test_a_change_that_is_wrong_for_other_inputs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(dedent(BRANCH).format(add=1))
+
+    def wrong(*args: Any) -> Rewrite | None:
+        right = real(*args)
+        return right and replace(right, after=tuple(one.replace("x * 2", "x * 3") for one in right.after))
+
+    real = rewrites.rewrite
+    monkeypatch.setattr(rewrites, "rewrite", wrong)
+    found = fixed(capsys, "--json")
+    tried = next(one for one in found["tried"] if "where" in one["offer"])
+    assert tried["results"] == "differ"
+    assert tried["difference"] == "with other inputs (negated) result 1 of call 1 differs by 1"
+    assert "x * 3" not in str(found["best"])
+
+
+def test_how_often_each_side_was_taken_is_said_and_what_the_program_did_not_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(dedent(BRANCH).format(add=1))
+    found = fixed(capsys, "--json")
+    (one,) = found["best"]["sides"]
+    assert (one["at"]["line"], one["true"], one["false"]) == (12, 2, 0)
+    assert one["other_true"] > 0 < one["other_false"]
+    assert all(call["gave"] in {"same", "error_in_both"} for call in found["tried"][0]["other_inputs"]["calls"])
+    shown = " ".join(fixed(capsys, "--width", "200").split())
+    assert "train.py:12 if x.sum() > 1: 2 and 0; with other inputs" in shown
+    assert f"with the same results, also in {len(found['tried'][0]['other_inputs']['calls'])} calls with" in shown
+
+
+def test_a_side_that_was_never_taken_is_said() -> None:
+    at = SourceLine("train.py", 14, "forward", "if x.sum() > 1:")
+    seen = Observed(None, None, others=OtherInputs((OtherCall(0, Inputs.HALF, Gave.ERROR, error="TypeError: no"),)))
+    offer = Offer(Target(at, "Data-dependent branching"), Lines("train.py", 14, ("a",), ("b",)))
+    best = Trial((offer,), {}, None, seen, helps=True)
+    text = fix_report(Fix(seen, (best,), best, sides=(Sides(at, 2, 0, 7, 0),)), width=100)
+    assert "It was never false: what the change gives then is not known." in text
+    assert "- float16: call 1 raises TypeError: no" in text
