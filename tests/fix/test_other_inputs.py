@@ -21,7 +21,7 @@ from compiler_lens.facts.breaks import rewrites
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
-from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, sides
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Taken, sides
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
 from compiler_lens.measure.fix.plan import RESULTS, Outcome, Plan, Program
 from compiler_lens.measure.fix.process import Processes
@@ -213,7 +213,7 @@ def test_how_often_each_side_was_taken_is_said_and_what_the_program_did_not_have
     assert one["other_true"] > 0 < one["other_false"]
     assert all(call["gave"] in {"same", "error_in_both"} for call in found["tried"][0]["other_inputs"]["calls"])
     shown = " ".join(fixed(capsys, "--width", "200").split())
-    assert "train.py:12 if x.sum() > 1: 2 and 0; with other inputs" in shown
+    assert "train.py:12 if x.sum() > 1: true 2, false 0; with other inputs true" in shown
     assert f"with the same results, also in {len(found['tried'][0]['other_inputs']['calls'])} calls with" in shown
 
 
@@ -222,6 +222,6 @@ def test_a_side_that_was_never_taken_is_said() -> None:
     seen = Observed(None, None, others=OtherInputs((OtherCall(0, Inputs.HALF, Gave.ERROR, error="TypeError: no"),)))
     offer = Offer(Target(at, "Data-dependent branching"), Lines("train.py", 14, ("a",), ("b",)))
     best = Trial((offer,), {}, None, seen, helps=True)
-    text = fix_report(Fix(seen, (best,), best, sides=(Sides(at, 2, 0, 7, 0),)), width=100)
+    text = fix_report(Fix(seen, (best,), best, sides=Taken((Sides(at, 2, 0, 7, 0),), 1)), width=100)
     assert "It was never false: what the change gives then is not known." in text
     assert "- float16: call 1 raises TypeError: no" in text

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Texts, patch
-from compiler_lens.facts.measured.other_inputs import Inputs, OtherInputs, Sides
+from compiler_lens.facts.measured.other_inputs import Inputs, OtherInputs, Taken
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.findings import Finding
@@ -151,7 +151,7 @@ class Fix(Struct, frozen=True):
     is_deterministic: bool = True  # two runs of the program as it is computed the same
     reference_is_eager: bool = False  # it raised when compiled: results are compared with those without torch.compile
     included: tuple[str, ...] = ()  # folders of installed packages whose files were changed in copies, too
-    sides: tuple[Sides, ...] = ()  # of the branches that the best trial changes
+    sides: Taken = Taken()  # of the branches that the best trial changes
 
     @property
     def by_themselves(self) -> tuple[Tried, ...]:

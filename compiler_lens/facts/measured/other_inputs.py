@@ -108,6 +108,13 @@ class Sides(Struct, frozen=True):
         return not (self.true + self.other_true and self.false + self.other_false)
 
 
+class Taken(Struct, frozen=True):
+    """Which sides of branches the program took without any change."""
+
+    sides: tuple[Sides, ...] = ()
+    calls: int = 0  # outermost calls of the program's own that were looked at
+
+
 def sides(places: Iterable[SourceLine], texts: Texts, counted: Counted) -> tuple[Sides, ...]:
     """Return how often each `if` at some lines was true and false; of those that were come to.
 

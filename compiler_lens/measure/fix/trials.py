@@ -15,7 +15,7 @@ from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.edits import Texts
 from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer
 from compiler_lens.facts.measured.offers import observed
-from compiler_lens.facts.measured.other_inputs import Counted, Inputs, sides
+from compiler_lens.facts.measured.other_inputs import Counted, Inputs, Taken, sides
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, Processes
@@ -50,6 +50,7 @@ class _Others(Struct, frozen=True):
     reference: str  # the file of results
     unsure: frozenset[tuple[int, Inputs]]  # calls that give something else when they are compiled, without any change
     counted: Counted  # how often lines ran
+    calls: int  # of the program's own, that were made; 0: it did not come to its end
 
 
 class _Runs:
@@ -94,17 +95,20 @@ class _Runs:
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
         found = Search(first, texts, ended.outcome.script, self._attempt, more).result()
-        places = [offer.target.at for offer in found.best.offers if offer.target.at] if found.best else []
         return replace(
             found,
-            sides=sides(
-                [found.as_it_was(at) or at for at in places], texts, self._others.counted if self._others else {}
-            ),
+            sides=self._sides(found),
             folder=_folder(found.changed, self._asked.included),
             is_deterministic=is_deterministic,
             reference_is_eager=is_eager,
             included=self._asked.included,
         )
+
+    def _sides(self, found: Fix) -> Taken:
+        if self._others is None or found.best is None:
+            return Taken()
+        places = filter(None, (found.as_it_was(offer.target.at) for offer in found.best.offers))
+        return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
 
     def _reference_without_compile(self, failed: Ended) -> None:
         self._tell("the program without torch.compile, as it raises with it")
@@ -152,6 +156,8 @@ class _Runs:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
         if self._others is None:
             self._others = self._without_a_change()
+        if not self._others.calls:
+            return seen
         ended = self._processes.run(replace(plan, with_others=True, reference=self._others.reference))
         others = ended.outcome.others.but(self._others.unsure)
         if one := others.against(may_raise=may_raise):
@@ -168,7 +174,7 @@ class _Runs:
         plan = self._plan(None, is_aot=False)
         compiled = self._processes.run(replace(plan, with_others=True, reference=reference))
         unsure = frozenset((one.call, one.inputs) for one in compiled.outcome.others.differing)
-        return _Others(reference, unsure, ended.outcome.counted)
+        return _Others(reference, unsure, ended.outcome.counted, ended.outcome.calls)
 
     def _noted(self, seen: Observed, recording: Recording) -> Observed:
         self._recordings.append((seen, recording))

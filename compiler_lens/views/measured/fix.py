@@ -149,7 +149,7 @@ def data(fix: Fix) -> Data:
     best = None
     if fix.best:
         codes, after = tuple(offer.code for offer in fix.best.offers), fix.best.observed
-        best = BestFacts(codes, fix.best.before, after.figures, after.results, fix.sides, fix.changed, fix.patch)
+        best = BestFacts(codes, fix.best.before, after.figures, after.results, fix.sides.sides, fix.changed, fix.patch)
     left = tuple(
         NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason, one.package) for one in fix.not_tried
     )
@@ -350,7 +350,7 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
         return
     yield Listing(fix.patch, "diff")
     yield Gap()
-    yield from _sides(fix.sides)
+    yield from _sides(fix)
     if prices := dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price):
         yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
@@ -390,18 +390,17 @@ def _still_broken(fix: Fix, best: Trial) -> Iterator[Block]:
         yield paragraph("Still to mend by hand: ", *parts[:-1], *more, ".", tone=Tone.WARN)
 
 
-def _sides(sides: Sequence[Sides]) -> Iterator[Block]:
+def _sides(fix: Fix) -> Iterator[Block]:
     """Tell how often each side of a changed branch was taken: a side that never was, was not compared."""
-    if not sides:
+    if not fix.sides.sides:
         return
-    yield paragraph(
-        "How often the tests of changed branches were true, and false, without the change:", tone=Tone.QUIET
-    )
-    for one in sides:
-        others = one.other_true + one.other_false
-        said = f"{number(one.true)} and {number(one.false)}"
-        said += f"; with other inputs {number(one.other_true)} and {number(one.other_false)}" if others else ""
-        yield paragraph(At(one.at), f" {one.at.code.strip()}  {said}", indent=2, tone=Tone.QUIET)
+    first = f", in its first {plural(fix.sides.calls, 'call')}" if fix.sides.calls < fix.first.calls else ""
+    yield paragraph(f"The tests that it changes were, without the change{first}:", tone=Tone.QUIET)
+    for one in fix.sides.sides:
+        said = f"  true {number(one.true)}, false {number(one.false)}"
+        if one.other_true + one.other_false:
+            said += f"; with other inputs true {number(one.other_true)}, false {number(one.other_false)}"
+        yield paragraph(At(one.at), f" {one.at.code.strip()}", quiet(said), indent=2)
         if one.is_one_sided:
             never = "false" if one.true + one.other_true else "true"
             yield paragraph(f"It was never {never}: what the change gives then is not known.", indent=4, tone=Tone.WARN)
