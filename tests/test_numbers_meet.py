@@ -20,7 +20,7 @@ from compiler_lens.facts.overview.source_view import source_view
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.recording.model import GraphStage, Recording
+from compiler_lens.recording.model import BreakOutcome, GraphStage, Recording
 from compiler_lens.render.console import report, view
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.json import view_json
@@ -29,6 +29,7 @@ from compiler_lens.views.registry import BY_NAME
 TESTS = Path(__file__).parent
 FILES = sorted(TESTS.rglob("data/*.clens.gz")) + sorted(TESTS.rglob("recordings/*.clens.gz"))
 WIDE = Page(width=1000, color=False)
+SKIPPED_FRAME, SKIPPED_REST = BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST
 _SLACK = 1.01  # seconds are rounded
 
 
@@ -107,6 +108,16 @@ def test_breaks_and_places_are_the_same_everywhere(path: Path) -> None:
         files = [file for file in source_view(recording) if file.cards]
         assert sum(file.broken_lines for file in files) == len([at for at in broken if not isinstance(at, int)])
         assert sum(map(int, re.findall(r"^ +\d+\. .*  (\d+) breaks?", shown, re.MULTILINE))) == breaks
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parents[1].name}-{path.name}")
+def test_what_breaks_make_eager_is_what_the_headline_has_as_eager(path: Path) -> None:
+    treatments = [function.treatment for function in summary(path).coverage.functions]
+    for card in summary(path).cards:
+        entirely, partly = (card.functions.get(outcome, 0) for outcome in (SKIPPED_FRAME, SKIPPED_REST))
+        others = sum(one in {Treatment.FAILED, Treatment.LIMIT} for one in treatments)
+        assert entirely <= treatments.count(Treatment.EAGER) + others
+        assert partly <= treatments.count(Treatment.PARTLY_EAGER) + others
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parents[1].name}-{path.name}")

@@ -107,7 +107,8 @@ def _name(part: EagerPart) -> Cell:
 def _extent(part: EagerPart) -> str:
     lines = part.lines
     if part.extent is Extent.REST and len(lines) == 1:
-        return f"line {lines[0].first}" + (" on" if lines[0].last is None else f"-{lines[0].last}")
+        first, last = lines[0].first, lines[0].last
+        return f"line {first} on" if last is None else f"line {first}" if last == first else f"lines {first}-{last}"
     return _EXTENTS[part.extent]
 
 

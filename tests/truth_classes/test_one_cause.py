@@ -94,6 +94,28 @@ def test_of_several_lines_a_backward_fails_at_the_last_that_has_a_gradient() -> 
     assert card.place.code == "h[~MASK] = rows * 3"  # as torch warns
 
 
+def test_a_function_of_which_a_part_is_compiled_is_nowhere_entirely_eager() -> None:
+    def in_a_loop(x: Tensor) -> Tensor:
+        x = x + 1
+        print("before")
+        for _ in range(2):
+            x = x * 2
+            print("within")  # torch skips what resumes the function
+        return x
+
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(in_a_loop, backend="eager")(torch.ones(3))
+    screen = " ".join(lens.report(color=False, width=120).split())
+    assert "1 runs partly in eager: " in screen
+    assert "the rest of 1 function runs eagerly: Failed to trace builtin operator" in screen
+    first = line_of(in_a_loop, "before")
+    assert f"partly eager: lines {first}-{first + 4}" in shown(lens, "frames")
+    assert f"lines {first}-{first + 4}\n" in shown(lens, "eager")
+    for told in (screen, shown(lens, "breaks"), shown(lens, "findings"), shown(lens, "frames")):
+        assert "entirely in eager" not in told
+
+
 def test_a_break_that_skips_a_frame_is_no_error_that_a_setting_hides() -> None:
     """The frame would be skipped without the setting, too."""
 

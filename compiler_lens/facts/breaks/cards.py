@@ -16,7 +16,15 @@ from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, offered
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
-from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, Lines, coverage, is_disabling
+from compiler_lens.facts.program.coverage import (
+    Coverage,
+    Function,
+    FunctionName,
+    Lines,
+    Treatment,
+    coverage,
+    is_disabling,
+)
 from compiler_lens.facts.program.owners import Owner, Whose, library, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.groups import grouped
@@ -32,6 +40,7 @@ _BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
 # In torch's context of the break, "method: <Logger model (INFO)>.warning, args", or in the line.
 _LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)(?=\(|, args)")
 Key = tuple[SourcePlace | None, str]  # of a group of breaks: where, and the type of the root
+_BECAME = {Treatment.EAGER: BreakOutcome.SKIPPED_FRAME, Treatment.PARTLY_EAGER: BreakOutcome.SKIPPED_REST}
 _SEVERITY = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST, BreakOutcome.SPLIT)
 
 
@@ -48,7 +57,7 @@ class BreakCard(Struct, frozen=True):
     inside: tuple[SourceLine, ...]  # where in a library it broke, most frequent first; empty if at the place itself
     frames: int  # frames that broke
     parts: int  # compiled parts of the functions that it cuts, as coverage counts them: without recompiles
-    functions: Mapping[BreakOutcome, int] = field(default_factory=dict)  # how many have a frame that ended so
+    functions: Mapping[BreakOutcome, int] = field(default_factory=dict)  # how many ended so, by what became of them
     columns: tuple[int, int] | None = None  # of the expression that broke, in its line, if torch says where it begins
     excerpt: Excerpt | None = None  # the lines around the place, where the source is known
     remedy: Remedy | None = None  # our advice on this kind of break; None for what is not the user's
@@ -102,7 +111,7 @@ class BreakCard(Struct, frozen=True):
 
     def functions_that(self, outcome: BreakOutcome) -> int:
         """Return how many functions have a frame that ended this way; where no name is known, how many frames did."""
-        return self.functions.get(outcome) or self.frames_that(outcome)
+        return self.functions.get(outcome, 0) if any(self.functions.values()) else self.frames_that(outcome)
 
     def frames_that(self, outcome: BreakOutcome) -> int:
         """Return how many frames ended this way."""
@@ -195,7 +204,9 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
     for event in events:
         if function := homes.get(event.compile_id):
-            broken[event.outcome][function.name] = function
+            broken[_ended(function, event.outcome)][function.name] = function
+    for name in broken[BreakOutcome.SKIPPED_FRAME]:
+        broken[BreakOutcome.SKIPPED_REST].pop(name, None)
     return BreakCard(
         place=place,
         cause=cause,
@@ -215,6 +226,14 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         rewrite=rewrite(cause, known, place, seen) if place and is_own and (owner.is_yours or at_the_place) else None,
         tried=tuple(one for one in tried if one.is_for(place, cause.gb_type)),
     )
+
+
+def _ended(function: Function, outcome: BreakOutcome) -> BreakOutcome:
+    """Return what a break did to a function, by what became of that.
+
+    Where a frame that resumes it is skipped, only the rest runs eagerly; where nothing was before the rest, all of it.
+    """
+    return outcome if outcome is BreakOutcome.SPLIT else _BECAME.get(function.treatment, outcome)
 
 
 def _setting(remedy: Remedy | None, cause: BreakCause, code: str, owner: Owner) -> Setting | None:
