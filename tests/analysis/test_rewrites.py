@@ -857,7 +857,7 @@ COPIES = {
 @pytest.mark.parametrize("source", COPIES.values(), ids=COPIES.keys())
 def test_a_copy(source):
     found = proven(source)
-    assert ("requires grad" in found.needs) == ("deepcopy" in source)
+    assert ("requires_grad" in found.needs) == ("deepcopy" in source)
 
 
 @pytest.mark.parametrize("sign", ["==", "!="])
@@ -1109,7 +1109,7 @@ f = Model()
     found = rewrite(places[0].cause, Sources({FILE: text}), places[0].line)
     assert not found.is_complete
     assert found.after == ("w = self.w",)
-    assert found.needs == "`self.w = torch.nn.Parameter(torch.ones(3))` in `__init__`"
+    assert found.needs == "`self.w = torch.nn.Parameter(torch.ones(3))` in `__init__`: it is then one for all calls"
     better = applied(text, found).replace(
         "__init__()\n", "__init__()\n        self.w = torch.nn.Parameter(torch.ones(3))\n"
     )

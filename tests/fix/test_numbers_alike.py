@@ -108,6 +108,15 @@ def fits(s: torch.Tensor) -> bool:
     return s.numel() == 1 and bool(s.isfinite()) and abs(float(s)) < 2**63
 
 
+def is_of_numpys(*tensors: torch.Tensor) -> bool:
+    same = len({one.dtype for one in tensors}) == 1 and tensors[0].dtype in {torch.float32, torch.float64}
+    return same and all(one.dim() for one in tensors)
+
+
+def is_of_numpys_alone(*tensors: torch.Tensor) -> bool:
+    return is_of_numpys(*tensors) and not any(one.requires_grad for one in tensors)
+
+
 HOLDS: Mapping[str, Callable[..., bool]] = {
     r"`(.+)` has no dimensions": lambda s: s.dim() == 0,
     r"`(.+)` has one dimension": lambda s: s.dim() == 1,
@@ -122,6 +131,31 @@ HOLDS: Mapping[str, Callable[..., bool]] = {
     r"`(.+)` fits into int64, and is not nan": fits,
     r"numbers are then rounded as float32 is": lambda: True,  # which assert_close allows for
 }
+HOLDS = {
+    **HOLDS,
+    r"`(.+)` without requires_grad: of a leaf that has it the deepcopy has it, too, of another it is an error": (
+        lambda x: type(x) is torch.Tensor and not x.requires_grad
+    ),
+    r"`(.+)` has the shape, dtype and device of `(.+)`": lambda v, x: (v.shape, v.dtype) == (x.shape, x.dtype),
+    r"`.+` has no views, and is none": lambda: True,  # as the functions here have it
+    r"neither `.+` nor `.+` is written in place later": lambda: True,
+    r"nothing that was computed of `.+` is still to run backward": lambda: True,
+    r"`(.+)`: float32 or float64, with dimensions": is_of_numpys,
+    r"`(.+)`: float32 or float64, with dimensions, and without requires_grad": is_of_numpys_alone,
+    r"`(.+)` and `(.+)`: both float32 or both float64, with dimensions, and without requires_grad": is_of_numpys_alone,
+    r"all of them are float32, or all int64, without dimensions, and on the device where their list is to be": (
+        lambda s, t: s.dtype == t.dtype and s.dtype in {torch.float32, torch.int64} and s.dim() == t.dim() == 0
+    ),
+    r"all of them are float32, without dimensions, and on the device where their list is to be": (
+        lambda s, t: s.dtype == t.dtype == torch.float32 and s.dim() == t.dim() == 0
+    ),
+    r"of no copies it is a tensor without rows, where `torch.stack` is an error": lambda n: n > 0,
+    r"neither is empty, or a view \(`.detach\(\)`, `.data`\) of the other's memory": (
+        lambda x, y: x is y or bool(x.numel() and y.numel() and x.data_ptr() != y.data_ptr())
+    ),
+}
+# Conditions that do not name what they are about.
+NAMED = {"all of them": ("s", "t"), "of no copies": ("n",), "neither is empty": ("x", "y")}
 ZERO = "where Python raises ZeroDivisionError, there is inf or nan"
 
 
@@ -137,7 +171,8 @@ def part_holds(part: str, given: Arguments) -> bool:
     for pattern, test in HOLDS.items():
         if found := re.fullmatch(pattern, part):
             try:
-                return test(*(value(text, given) for text in found.groups()))
+                unnamed = next((names for words, names in NAMED.items() if part.startswith(words)), ())
+                return test(*(value(text, given) for text in (*found.groups(), *unnamed)))
             except (RuntimeError, IndexError, TypeError):  # as the sum of what has none: the line is an error, too
                 return True
     raise AssertionError(f"no test says when it holds: {part}")
@@ -276,3 +311,128 @@ def test_a_name_that_means_another_tensor_by_then_is_not_said() -> None:
     text = "def f(x):\n    n = x.max().item()\n    x = x.half()\n    return x * n\n"
     found, _ = rewritten(HEAD + text, BreakCause(ITEM))
     assert found.needs.startswith("what it meets has a floating-point dtype, `x.max()` the same or an integer one")
+
+
+# -- other calls
+
+
+def with_another() -> Iterator[Arguments]:
+    """Two tensors, of equal and of different forms; the same one twice; one that shares the other's memory."""
+    for one, other in itertools.product(DTYPES, DTYPES):
+        for x, y in itertools.product(itertools.islice(tensors(one), 0, None, 2), list(tensors(other))):
+            if x.shape == y.shape or x.numel() == 1 or y.numel() == 1:
+                yield {"x": x, "y": y}
+    for dtype in DTYPES:
+        for x in tensors(dtype):
+            yield {"x": x, "y": x}
+
+
+def with_a_count() -> Iterator[Arguments]:
+    for dtype in DTYPES:
+        for x, n in itertools.product(tensors(dtype), (0, 1, 3)):
+            yield {"x": x, "n": n}
+
+
+def two_numbers() -> Iterator[Arguments]:
+    for given in with_two_numbers():
+        yield {"s": given["s"], "t": given["t"]}
+    yield from ({"s": torch.tensor([1.0]), "t": torch.tensor([2.0])}, {"s": torch.tensor(1.0), "t": torch.tensor(2)})
+
+
+DEEP = BreakCause("copy.deepcopy()", context="copy.deepcopy(TensorVariable())")
+DATA = BreakCause("Failed to mutate tensor data attribute")
+POINTER = BreakCause("Data pointer comparison")
+STACK = BreakCause("Could not extract specialized integer from data-dependent expression")
+OF_OTHERS: dict[str, tuple[BreakCause, str, Callable[[], Iterator[Arguments]]]] = {
+    "a deep copy": (
+        DEEP, "def f(x: torch.Tensor):\n    y = copy.deepcopy(x)\n    y *= 2\n    return x.detach() + y\n", alone,
+    ),
+    "data of a new tensor": (
+        DATA, "def f(x, y):\n    x.data = y * 2\n    return x + 1\n", with_another,
+    ),
+    "data of an argument": (DATA, "def f(x, y):\n    x.data = y\n    return x + 1\n", with_another),
+    "a sine": (BreakCause(NUMPY), "def f(x):\n    return torch.from_numpy(np.sin(x.numpy())) + 1\n", alone),
+    "a sine without a gradient": (
+        BreakCause(NUMPY), "def f(x):\n    return x * torch.from_numpy(np.sin(x.detach().numpy()))\n", alone,
+    ),
+    "an absolute value on the CPU": (
+        BreakCause(NUMPY), "def f(x):\n    return torch.as_tensor(np.abs(x.detach().cpu().numpy()))\n", alone,
+    ),
+    "the larger ones": (
+        BreakCause(NUMPY), "def f(x, y):\n    return torch.from_numpy(np.maximum(x.numpy(), y.numpy()))\n",
+        with_another,
+    ),
+    "a list of numbers": (BreakCause(ITEM), "def f(s, t):\n    return torch.tensor([s.item(), t.item()])\n", two_numbers),
+    "a list of floats": (
+        BreakCause(ITEM),
+        "def f(s: torch.Tensor, t: torch.Tensor):\n    return torch.tensor([float(s), t.item()])\n", two_numbers,
+    ),
+    "copies": (STACK, "def f(x, n):\n    return torch.stack([x] * n) * 2\n", with_a_count),
+    "one memory": (
+        POINTER, "def f(x, y):\n    if x.data_ptr() == y.data_ptr():\n        return 1\n    return 2\n",
+        with_another,
+    ),
+}  # fmt: skip
+OF_OTHERS |= {
+    f"np.{name}": (BreakCause(NUMPY), f"def f(x):\n    return torch.from_numpy(np.{name}(x.detach().numpy()))\n", alone)
+    for name in (
+        "cos", "tan", "tanh", "exp", "log", "log1p", "expm1", "sqrt", "square", "floor", "ceil",
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cause", "text", "inputs"), OF_OTHERS.values(), ids=OF_OTHERS)
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_another_call_computes_the_same(
+    cause: BreakCause, text: str, inputs: Callable[[], Iterator[Arguments]]
+) -> None:
+    found, admitted, others = agrees(text, cause, inputs())
+    assert admitted >= 8
+    assert found.needs
+    assert others, "a condition that nothing needs"
+
+
+NOT_OFFERED = {
+    "a product by NumPy, which is another of matrices": (
+        BreakCause(NUMPY), "def f(x):\n    return torch.from_numpy(np.dot(x.numpy(), x.numpy()))\n",
+    ),
+    "a sign by NumPy, which is nan of nan": (
+        BreakCause(NUMPY), "def f(x):\n    return torch.from_numpy(np.sign(x.numpy()))\n",
+    ),
+    "an array of something else": (
+        BreakCause(NUMPY), "def f(x, a):\n    return torch.from_numpy(np.maximum(x.numpy(), a))\n",
+    ),
+    "flags compared, and added up": (BreakCause(ITEM), "def f(x, s):\n    return x.abs() * ((s > 0).item() + 1)\n"),
+    "a message that gives a queue's next": (
+        BreakCause("Failed to trace builtin operator"), "def f(x, left):\n    print(left.get())\n    return x\n",
+    ),
+    "a message that adds to a set": (
+        BreakCause("Failed to trace builtin operator"), "def f(x, seen):\n    print(seen.add(1))\n    return x\n",
+    ),
+    "a message that waits for a thread": (
+        BreakCause("Failed to trace builtin operator"), "def f(x, other):\n    print(other.join())\n    return x\n",
+    ),
+    "a gradient of what was computed above": (
+        BreakCause("setattr() on Tensor.requires_grad"),
+        "def f(x):\n    y = x * 2\n    x.requires_grad = True\n    return x + y\n",
+    ),
+    "a gradient in a branch": (
+        BreakCause("setattr() on Tensor.requires_grad"),
+        "def f(x, on):\n    if on:\n        x.requires_grad = True\n    return x\n",
+    ),
+    "a gradient where the function says": (
+        BreakCause("setattr() on Tensor.requires_grad"), "def f(x, on):\n    x.requires_grad = on\n    return x\n",
+    ),
+    "a parameter of a name that is taken": (
+        BreakCause("Attempted to use `torch.nn.Parameter()` constructor with Dynamo"),
+        "def f(self, x):\n    w = torch.nn.Parameter(torch.ones(3))\n    return x * w * self.w\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cause", "text"), NOT_OFFERED.values(), ids=NOT_OFFERED)
+def test_what_would_be_another_is_not_offered(cause: BreakCause, text: str) -> None:
+    text = HEAD + text
+    lines = text.split("\n")
+    places = [SourceLine(FILE, number, "f", line.strip()) for number, line in enumerate(lines, 1)]
+    assert [rewrite(cause, Sources({FILE: text}), place) for place in places] == [None] * len(places)

@@ -60,21 +60,27 @@ def _only_says(site: Site, node: ast.AST) -> bool:
 def checked_all(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Check on the device what `torch._check_tensor_all` asks for as a Python bool."""
     match site.statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="_check_tensor_all"), args=[asked, *_]) as call):
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="_check_tensor_all"), args=[asked, *said]) as call):
             error = "RuntimeError"
         case ast.Expr(
-            value=ast.Call(func=ast.Attribute(attr="_check_tensor_all_with"), args=[kind, asked, *_]) as call
+            value=ast.Call(func=ast.Attribute(attr="_check_tensor_all_with"), args=[kind, asked, *said]) as call
         ):
             error = dotted(kind) or "its own"
         case _:
             return None
     if not of_torch(call):
         return None
-    other = f", not {error}" if error != "RuntimeError" else ""
-    needs = f"the error is then a RuntimeError{other}, with another message"
-    needs += "; on a GPU a failed check ends the process's CUDA context"
     test = f"{site.atom(asked)}.all()"
-    return site.rewrite([f"{site.torch}._assert_async({test}, {test!r})"], needs)
+    match said:
+        case [ast.Lambda(body=ast.Constant(value=str() as message))] if message:
+            other = ""
+        case _:
+            message, other = test, ", with another message"
+    if error != "RuntimeError":
+        other = f", not {error}{other}"
+    needs = f"the error is then a RuntimeError{other}" if other else ""
+    ends = "on a GPU a failed check ends the process's CUDA context"
+    return site.rewrite([f"{site.torch}._assert_async({test}, {message!r})"], "; ".join(filter(None, (needs, ends))))
 
 
 def printed_in_the_graph(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -103,13 +109,21 @@ def _formatted(site: Site, node: ast.expr) -> tuple[str, list[str]] | None:
             return ("".join(t for t, _ in known), [v for _, some in known for v in some]) if all(found) else None
         case ast.FormattedValue(value=value, conversion=-1, format_spec=spec):
             is_plain = spec is None or all(isinstance(part, ast.Constant) for part in getattr(spec, "values", ()))
-            tensor = _number_of(site, value) or value
+            tensor = _read(value) or value
             kept = "".join(str(part.value) for part in getattr(spec, "values", ()) if isinstance(part, ast.Constant))
             colon = f":{kept}" if kept else ""
             return (f"{{{colon}}}", [site.source(tensor)]) if is_plain and site.is_tensor(tensor) else None
-    if (number := _number_of(site, node)) is not None:
+    if (number := _read(node)) is not None:
         return "{}", [site.source(number)]
     return ("{!s}", [site.source(node)]) if site.is_tensor(node) else None
+
+
+def _read(node: ast.expr) -> ast.expr | None:
+    """Return the tensor of `x.item()`, of which Python writes the same; of `int(x)` it writes something else."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+            return tensor
+    return None
 
 
 def made_outside(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -122,7 +136,10 @@ def made_outside(site: Site, _cause: BreakCause) -> Rewrite | None:
     if site.function is None or any(n.id in site.local() for n in ast.walk(value) if isinstance(n, ast.Name)):
         return None
     if "self" in parameters(site.function):
-        return site.rewrite([f"{name} = self.{name}"], f"`self.{name} = {made}` in `__init__`", is_complete=False)
+        if re.search(rf"\bself\.{name}\b", site.text):  # which is something else already
+            return None
+        needs = f"`self.{name} = {made}` in `__init__`: it is then one for all calls"
+        return site.rewrite([f"{name} = self.{name}"], needs, is_complete=False)
     needs = f"`{made}` is made by the caller and given as an argument"
     return site.rewrite([f"{name} = ..."], needs, is_complete=False)
 
@@ -130,16 +147,31 @@ def made_outside(site: Site, _cause: BreakCause) -> Rewrite | None:
 def requires_grad(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Let the caller do `x.requires_grad = True`, or `x.requires_grad_()`, of a parameter of the function."""
     match site.statement:
-        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad"), *_]):
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")], value=ast.Constant()):
             pass
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"))):
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"), args=[] | [ast.Constant()]
+            )
+        ):
             pass
         case _:
             return None
-    if site.function is None or name not in parameters(site.function) or name in site.uses().stores:
+    if site.function is None or name not in parameters(site.function) or name in site.uses().stores or site.around:
+        return None
+    # What is computed of it above would get a gradient, or lose it.
+    above = [one for one in site.loads(name) if one.lineno < site.statement.lineno]
+    if not all(_asks_for_a_size(site, one) for one in above):
         return None
     needs = f"the caller runs `{site.edited(site.statement)}` before the call"
     return site.rewrite(["..."], needs, is_complete=False)
+
+
+def _asks_for_a_size(site: Site, name: ast.Name) -> bool:
+    match site.parents().get(name):
+        case ast.Attribute(attr="shape" | "dtype" | "device" | "ndim" | "size" | "dim" | "numel"):
+            return True
+    return False
 
 
 # -- copies and identity
@@ -152,7 +184,11 @@ def deep_copy(site: Site, cause: BreakCause) -> Rewrite | None:
     calls = [n for n in calls_in(site.statement) if dotted(n.func) in ("copy.deepcopy", "deepcopy")]
     if not all(len(n.args) == 1 and site.is_tensor(n.args[0]) for n in calls):
         return None
-    needs = "the copy then never requires grad; the deepcopy of a leaf that does would"
+    each = dict.fromkeys(f"`{site.source(n.args[0])}`" for n in calls)
+    needs = (
+        f"{' and '.join(each)} without requires_grad: of a leaf that has it the deepcopy has it, too, of another it is"
+        " an error"
+    )
     return site.edit([(n, f"{site.atom(n.args[0])}.detach().clone()") for n in calls], needs)
 
 
@@ -161,8 +197,14 @@ def data_of(site: Site, _cause: BreakCause) -> Rewrite | None:
     match site.statement:
         case ast.Assign(targets=[ast.Attribute(value=x, attr="data")], value=value):
             lines = [f"with {site.torch}.no_grad():", f"    {site.source(x)}.copy_({site.source(value)})"]
-            return site.rewrite(lines, "the value has the same shape and dtype, and no other tensor shares this memory")
-    return None
+        case _:
+            return None
+    old, new = f"`{site.source(x)}`", f"`{site.source(value)}`"
+    needs = [f"{new} has the shape, dtype and device of {old}", f"{old} has no views, and is none"]
+    if not syntax.is_new_tensor(value):
+        needs.append(f"neither {new} nor {old} is written in place later")
+    needs.append(f"nothing that was computed of {old} is still to run backward")
+    return site.rewrite(lines, "; ".join(needs))
 
 
 def converted(site: Site, cause: BreakCause) -> Rewrite | None:
@@ -217,7 +259,7 @@ def _is_of_cudnn(node: ast.expr) -> bool:
 
 def same_memory(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Write `a is b` for `a.data_ptr() == b.data_ptr()`."""
-    statement, needs = site.statement, "neither is a view of the other's memory"
+    statement, needs = site.statement, "neither is empty, or a view (`.detach()`, `.data`) of the other's memory"
     if not isinstance(statement, (ast.If, ast.While, *SIMPLE)):
         return None
     test = getattr(statement, "test", statement)
@@ -240,35 +282,42 @@ def same_memory(site: Site, _cause: BreakCause) -> Rewrite | None:
 
 
 _SAME_IN_NUMPY = frozenset({
-    "abs", "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "expm1", "sqrt", "square", "floor", "ceil", "sign",
-    "maximum", "minimum", "matmul", "dot",
+    "abs", "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "expm1", "sqrt", "square", "floor", "ceil",
+    "maximum", "minimum", "matmul",
 })  # fmt: skip
 
 
 def numpy_function(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Write torch's function of the same name for `torch.from_numpy(np.sin(x.numpy()))`."""
     changes: list[Change] = []
+    needs: dict[str, None] = {}
     for node in calls_in(site.statement):
         if not of_torch(node) or called(node) not in ("from_numpy", "as_tensor", "tensor"):
             continue
         match node:
             case ast.Call(args=[ast.Call(args=arrays, keywords=[]) as inner], keywords=[]):
                 is_of_numpy = dotted(inner.func).split(".")[0] in ("np", "numpy") and called(inner) in _SAME_IN_NUMPY
-                if not is_of_numpy or any(called(a) != "numpy" for a in arrays):
-                    return None
+                tensors = [_tensor_of(a) for a in arrays]
             case _:
                 return None
-        tensors = ", ".join(_tensor_of(site, a) for a in arrays)
-        changes.append((node, f"{site.torch}.{called(inner)}({tensors})"))
-    return site.edit(changes) if isinstance(site.statement, SIMPLE) else None
+        known = [one for one in tensors if one is not None]
+        if not is_of_numpy or len(known) < len(tensors):
+            return None
+        changes.append((node, f"{site.torch}.{called(inner)}({', '.join(site.source(one) for one in known)})"))
+        # Of integers NumPy makes float64, and a tensor that requires grad has no array.
+        names = " and ".join(dict.fromkeys(f"`{site.source(one)}`" for one in known))
+        kinds = "both float32 or both float64" if len(known) > 1 else "float32 or float64"
+        is_detached = all(any(called(c) == "detach" for c in calls_in(one)) for one in known)
+        needs[f"{names}: {kinds}, with dimensions{'' if is_detached else ', and without requires_grad'}"] = None
+    return site.edit(changes, "; ".join(needs)) if isinstance(site.statement, SIMPLE) else None
 
 
-def _tensor_of(site: Site, node: ast.expr) -> str:
-    """Return the tensor of `x.detach().cpu().numpy()`."""
+def _tensor_of(node: ast.expr) -> ast.expr | None:
+    """Return the tensor of `x.detach().cpu().numpy()`: what is a copy on the CPU stays one."""
     match node:
-        case ast.Call(func=ast.Attribute(value=owner, attr="numpy" | "cpu")):
-            return _tensor_of(site, owner)
-    return site.source(node)
+        case ast.Call(func=ast.Attribute(value=owner, attr="numpy"), args=[], keywords=[]):
+            return owner
+    return None
 
 
 # -- numbers
@@ -484,7 +533,7 @@ def stacked_index(site: Site, cause: BreakCause) -> Rewrite | None:
     names = [part for part in parts if isinstance(part, ast.Name) and _is_zipped(site, part.id)]
     return site.edit(
         [(name, f"{site.torch}.stack({name.id})") for name in names],
-        " and ".join(f"`{name.id}`" for name in names) + " have tensors without dimensions, as in this run",
+        " and ".join(f"`{name.id}`" for name in names) + " have tensors of int64 without dimensions, as in this run",
     )
 
 
@@ -514,7 +563,7 @@ def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
     if not isinstance(site.statement, SIMPLE) or not all(_meetings(site, n, _DEPTH) for n in calls):
         return None
     changes: list[Change] = [(n, f"{site.torch}.{_RANDOM[dotted(n.func)]}(())") for n in calls]
-    return site.edit(changes, RANDOM_NEEDS)
+    return site.edit(changes, f"{RANDOM_NEEDS}; what they meet has dimensions, or at least the width of float32")
 
 
 _FROM_ZERO_TO_ONE = frozenset({"np.random.uniform", "numpy.random.uniform"})
