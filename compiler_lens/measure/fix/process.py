@@ -67,31 +67,32 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def run(self, plan: Plan) -> Ended:
-        """Run a plan to its end."""
+    def run(self, plan: Plan, longest: float | None = None) -> Ended:
+        """Run a plan to its end, or for so many seconds if that is less than all runs have."""
+        seconds = min(self._timeout, longest or self._timeout)
         folder = plan.at
         folder.mkdir()
         (folder / _PLAN).write_bytes(msgspec.json.encode(plan))
-        status = self._forked(folder) if self._server else self._fresh(folder)
+        status = self._forked(folder, seconds) if self._server else self._fresh(folder, seconds)
         try:
             outcome = msgspec.json.decode((folder / OUTCOME).read_bytes(), type=Outcome)
         except (OSError, msgspec.MsgspecError):
-            outcome = Outcome(error=_died(status, self._timeout))
+            outcome = Outcome(error=_died(status, seconds))
         try:
             recording = load(folder / RECORDING)
         except RecordingFileError:
             recording = Recording()
         return Ended(outcome, recording, _tail(folder / OUTPUT), is_late=status is None)
 
-    def _fresh(self, folder: Path) -> int | None:
+    def _fresh(self, folder: Path, seconds: float) -> int | None:
         """Run in a new interpreter: its exit status, or None if it is late."""
         with (folder / OUTPUT).open("wb") as output, self._started([str(folder / _PLAN)], output) as process:
             try:
-                return process.wait(self._timeout)
+                return process.wait(seconds)
             except subprocess.TimeoutExpired:
                 return None
 
-    def _forked(self, folder: Path) -> int | None:
+    def _forked(self, folder: Path, seconds: float) -> int | None:
         """Run in a process forked from the one that has torch: its exit status, or None if it is late."""
         server = self._server
         if server is None or server.stdin is None or server.stdout is None:
@@ -101,7 +102,7 @@ class Processes:
         process = int(_line(server.stdout) or 0)
         status: str = ""
         try:
-            is_done = bool(select.select([server.stdout], [], [], self._timeout)[0])
+            is_done = bool(select.select([server.stdout], [], [], seconds)[0])
         finally:
             _end(process)
             status = _line(server.stdout)

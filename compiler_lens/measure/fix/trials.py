@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import tokenize
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,6 +25,7 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results
 
 _SHOWN = 3  # lines of what a program printed last
+_LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with other inputs
 
 
 class Asked(Struct, frozen=True):
@@ -61,12 +63,16 @@ class _Runs:
         self._texts: Texts = {}
         self._called: tuple[Called, ...] = ()
         self._recordings: list[tuple[Observed, Recording]] = []
+        self._longest = 0.0  # seconds, of a run with other inputs
         self._others: _Others | None = None  # once a change has helped
         self._first: Observed | None = None  # the program as it is, if two runs of it are the same
 
     def result(self) -> Fix:
         self._tell("the program as it is")
+        begun = time.monotonic()
         ended = self._run()
+        # Other inputs may make a program much longer: a loop as often as a number says.
+        self._longest = _LONGER * (time.monotonic() - begun) + _AT_LEAST
         if ended.is_late:
             raise UsageError(
                 f"the program as it is was {ended.outcome.error}: give it longer with --timeout SECONDS, or end it"
@@ -158,7 +164,7 @@ class _Runs:
             self._others = self._without_a_change()
         if not self._others.calls:
             return seen
-        ended = self._processes.run(replace(plan, with_others=True, reference=self._others.reference))
+        ended = self._processes.run(replace(plan, with_others=True, reference=self._others.reference), self._longest)
         others = ended.outcome.others.but(self._others.unsure)
         if one := others.against(may_raise=may_raise):
             differs = Difference(one.kind or "error", one.call, one.index, one.largest, inputs=one.inputs)
@@ -169,10 +175,12 @@ class _Runs:
         """Make calls with other inputs of the program as it is: without torch.compile, and with it."""
         self._tell("the program as it is, with other inputs")
         plan = replace(self._plan(None, is_aot=False), with_others=True, reference="")
-        ended = self._processes.run(replace(plan, is_eager=True, count_lines=frozenset(self._texts)))
+        ended = self._processes.run(replace(plan, is_eager=True, count_lines=frozenset(self._texts)), self._longest)
         reference = self._results()
+        if not ended.outcome.calls:
+            return _Others(reference, frozenset(), {}, 0)
         plan = self._plan(None, is_aot=False)
-        compiled = self._processes.run(replace(plan, with_others=True, reference=reference))
+        compiled = self._processes.run(replace(plan, with_others=True, reference=reference), self._longest)
         unsure = frozenset((one.call, one.inputs) for one in compiled.outcome.others.differing)
         return _Others(reference, unsure, ended.outcome.counted, ended.outcome.calls)
 
