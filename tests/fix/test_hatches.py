@@ -107,6 +107,18 @@ def lowered(x, below):
     return torch.from_numpy(np.sort(rows))
 
 
+def ranked(x, in_place):
+    rows = x.numpy()
+    if in_place:
+        rows.sort()
+    return torch.from_numpy(np.sort(rows))
+
+
+def ordered(x):
+    os.path.exists("/tmp")
+    return x.sort().values
+
+
 def time_step(n):
     next_input = max(n, 1)
     return os.path.getsize("/") * 0 + next_input
@@ -332,6 +344,12 @@ def test_an_operator_that_may_change_an_argument_says_so_though_it_did_not() -> 
     ]
     torch.testing.assert_close(*results)
     torch.testing.assert_close(x, y)
+
+
+def test_a_method_changes_its_owner_where_nobody_reads_what_it_gives() -> None:
+    called = heard(TEXT, lambda m: [m.ranked(X, in_place=False), m.ordered(X), m.ordered(X[:2])])
+    assert "mutates_args=('x',)" in applied(offered("ranked", called)["custom_op"])
+    assert "mutates_args=()" in applied(offered("ordered", called)["custom_op"])
 
 
 def test_a_name_that_begins_like_a_clock_is_none() -> None:

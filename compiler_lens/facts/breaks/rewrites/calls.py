@@ -377,10 +377,18 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
 
 
 def _kept(site: Site, call: ast.Call, tensor: ast.expr) -> str:
-    """Write the tensor of a number, which takes no gradient, and stays as it is when the tensor is written in place."""
-    parent = site.parents().get(call)
-    is_read_later = isinstance(parent, (ast.Assign, ast.AugAssign)) and not syntax.is_new_tensor(tensor)
-    copied = ".clone()" if is_read_later else ""
+    """Write the tensor of a number, which takes no gradient, and is as it was when the tensor is written in place.
+
+    Also what is only read at once is kept for a backward.
+    """
+    match site.parents().get(call):
+        case ast.UnaryOp():
+            is_copied = False
+        case ast.BinOp(left=left, right=right):
+            is_copied = site.is_tensor(right if left is call else left)
+        case _:
+            is_copied = True
+    copied = ".clone()" if is_copied and not syntax.is_new_tensor(tensor) else ""
     return f"{site.atom(tensor)}{'.long()' if called(call) == 'int' else '.detach()'}{copied}"
 
 

@@ -31,9 +31,10 @@ _READING_WITH_ARGUMENT = frozenset({"get", "join"})  # of a dict and a text; wit
 _CHANGING = frozenset({
     "append", "appendleft", "extend", "insert", "pop", "popitem", "popleft", "remove", "discard", "clear", "update",
     "setdefault", "write", "writelines", "put", "put_nowait", "send", "setattr", "delattr", "setitem", "seed", "step",
-    "next", "register_buffer", "shuffle", "copyto", "fill", "acquire", "release", "resize", "setflags", "exec", "sort",
-    "reverse", "manual_seed", "makedirs", "mkdir", "unlink", "rename", "putenv",
+    "next", "register_buffer", "shuffle", "copyto", "fill", "acquire", "release", "setflags", "exec",
+    "manual_seed", "makedirs", "mkdir", "unlink", "rename", "putenv",
 })
+_CHANGING_ALONE = frozenset({"add", "sort", "reverse", "partition", "resize"})  # and give nothing that is read
 _FRESH = frozenset({"copy", "deepcopy", "clone", "item", "tolist"})
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now", "today"})
 _DRAWS_OF_TORCH = frozenset({
@@ -121,6 +122,8 @@ def _written(tree: ast.AST) -> Iterator[ast.expr]:
                 yield owner
             case ast.AugAssign(target=ast.Name() as target):
                 yield target
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method))) if method in _CHANGING_ALONE:
+                yield owner
             case ast.Call(args=args, keywords=words):
                 yield from (word.value for word in words if word.arg == "out")
                 is_said = any(word.arg == "inplace" for word in words)
