@@ -129,13 +129,6 @@ def kept_above(site: Site, test: ast.expr, one: Assignment) -> list[tuple[ast.ex
     return found
 
 
-def zero_divisor(test: ast.expr, values: Sequence[Assignment]) -> str:
-    """Return what is assumed where a value divides by what the test finds above a number: `norm` in `norm > 1.0`."""
-    name = _above_zero(test)
-    found = any(_divides_by(node, name) for one in values for node in ast.walk(one.computed))
-    return f"no gradient is taken through it where `{name}` is 0" if found else ""
-
-
 def _above_zero(test: ast.expr) -> str:
     """Return the tensor that a test compares with a number above 0: its zeros are not what that test is there for."""
     match test:

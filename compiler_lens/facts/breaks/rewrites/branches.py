@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import assignments as assigned
+from compiler_lens.facts.breaks.rewrites import memory, sides
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
@@ -17,6 +18,7 @@ from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     NOT_ON_TENSORS,
     SIMPLE,
+    Function,
     called,
     dotted,
     has_no_dimensions,
@@ -24,11 +26,14 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     is_number,
     loads,
     of_torch,
+    parameters,
+    targets,
 )
 from compiler_lens.recording.model import BreakCause
 
 _SAME_SHAPE = "both sides are computed every time and give tensors of one shape and dtype"
 _GUARDED = "what the test guards is computed every time: where that gives no number, gradients through it are nan"
+_WRITTEN = "the value is computed, and written, every time"
 _JUMP = "attempted to jump with"  # in torch's context: what was to decide
 _NEUTRAL = {ast.Add: "0", ast.Sub: "0", ast.Mult: "1", ast.Div: "1"}  # x += 0 and x *= 1 change nothing
 _NEVER = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
@@ -55,12 +60,13 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
         test, needs = _asked_for(site, cause, statement.test)
         if not test:
             return None
+        needs = _joined(needs, _of_dimensions(site, statement.test))
         if isinstance(statement, ast.Assert):
-            found = _checked(site, test, statement.msg, "AssertionError")
+            found, needs = _checked(site, test, statement.msg, "AssertionError"), _of_test(site, statement.test)
         elif isinstance(statement, ast.While):
             found = _while_loop(site, statement, test)
         elif _is_check_alone(site, statement.test, statement.body) and not statement.orelse:
-            found = _left_out(site, statement)
+            found, needs = _left_out(site, statement), ""
         else:
             found = _written(site, statement, test)
             found = found or _branch(site, statement, test, may_be_guarded=may_be_guarded)
@@ -75,18 +81,20 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
 def _asked_for(site: Site, cause: BreakCause, asked: ast.expr) -> tuple[str, str]:
     """Return a test as a bool tensor, and what that takes for granted; empty where it may be something else."""
     test = _condition(site, asked) if _is_asked_by(cause, asked) else None
-    if test is not None or cause.gb_type != "Data-dependent branching" or _JUMP not in cause.context:
-        return test or "", ""
+    if test is not None:
+        return test, _of_test(site, asked)
+    if cause.gb_type != "Data-dependent branching" or _JUMP not in cause.context:
+        return "", ""
     match asked:  # torch says that what it asks for is a tensor
         case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() | ast.Call() as value):
-            return f"{site.source(value)} == 0", f"`{site.source(value)}` is a tensor in each call"
+            return f"{site.source(value)} == 0", f"`{site.source(value)}` is a tensor without dimensions in each call"
         case ast.Name() | ast.Attribute() | ast.Call():
-            return f"{site.source(asked)} != 0", f"`{site.source(asked)}` is a tensor in each call"
+            return f"{site.source(asked)} != 0", f"`{site.source(asked)}` is a tensor without dimensions in each call"
     return "", ""
 
 
 def _joined(*needs: str) -> str:
-    return "; ".join(filter(None, needs))
+    return "; ".join(dict.fromkeys(one for one in needs if one))
 
 
 def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
@@ -152,10 +160,47 @@ def _left_out(site: Site, node: ast.If) -> Rewrite | None:
     mask = _any_of(node.test)
     if mask is None or site.edited(node).startswith("elif"):
         return None
-    if all(_changes_only(site, one, mask) for one in node.body):
-        lines = [line for one in node.body for line in replace(site, statement=one).lines()]
-        return site.rewrite(lines, "what is written there is computed every time")
-    return None
+    if not all(_changes_only(site, one, mask) for one in node.body):
+        return None
+    kept = [_of_filled(site, one, mask) for one in node.body]
+    if any(said is None for said in kept):
+        return None
+    lines = [line for one in node.body for line in replace(site, statement=one).lines()]
+    return site.rewrite(lines, _joined("what is written there is computed every time", *filter(None, kept)))
+
+
+def _of_filled(site: Site, statement: ast.stmt, mask: ast.expr) -> str | None:
+    """Return what it takes for granted to fill where nothing may be true; None where that is likely wrong."""
+    fill, needs = _filled(statement, mask), ""
+    name = dotted(sides.without_sign(fill)) if fill is not None else ""
+    if name and not sides.is_number(site, ast.Name(name)) and not _is_constant_of_file(site, name):
+        if site.function is not None and name in _may_be_none(site.function):
+            return None
+        needs = f"`{name}` is a number in each call"
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=target)], value=value):
+            pair = [Assignment(target, value), Assignment(target, ast.Name(target))]
+            is_as_good, of_memory = sides.keeps_memory(site, pair, target)
+            return _joined(needs, of_memory) if is_as_good else None
+    return needs
+
+
+def _may_be_none(function: Function) -> set[str]:
+    """The parameters that are None where the caller does not give them."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(reversed(named), reversed(arguments.defaults), strict=False)]
+    pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
+    return {a.arg for a, default in pairs if isinstance(default, ast.Constant) and default.value is None}
+
+
+def _is_constant_of_file(site: Site, name: str) -> bool:
+    """Whether a name is assigned once in the file, at its top, and a number."""
+    tree = parsed(site.text)
+    if tree is None or name in site.local():
+        return False
+    every = [n for n in tree.body if isinstance(n, ast.Assign) and name in targets(n)]
+    return len(every) == 1 and _is_number_at_hand(every[0].value) and not dotted(every[0].value)
 
 
 def _is_check_alone(site: Site, asked: ast.expr, body: Sequence[ast.stmt]) -> bool:
@@ -197,20 +242,8 @@ def _written(site: Site, node: ast.If, test: str) -> Rewrite | None:
             return None
     if not is_mask(site, mask) or not is_number(value) or site.edited(node).startswith("elif"):
         return None
-    whole = parsed(test)
-    asked = whole.body[0] if whole and len(whole.body) == 1 else None
-    is_whole = isinstance(asked, ast.Expr) and _is_of_all(asked.value)
     line = site.edited(write, [(mask, f"({site.source(mask)}) & ({test})")])
-    needs = "" if is_whole else "the test has no dimensions"
-    return site.rewrite(line.split("\n"), _joined(needs, "what is written there is computed every time"))
-
-
-def _is_of_all(test: ast.expr) -> bool:
-    """Whether a test is of a number that is computed of all elements, and so has no dimensions."""
-    match test:
-        case ast.Compare(left=left, comparators=[other]):
-            return has_no_dimensions(left) and is_number(other)
-    return has_no_dimensions(test)
+    return site.rewrite(line.split("\n"), "what is written there is computed every time")
 
 
 def _changes_only(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
@@ -299,24 +332,50 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
     if len(first) > 1:  # the test may read what the first line assigns
         name = site.free("chosen")
         lines, test = [f"{name} = {test}"], name
+    taken: list[str] = []
     for one, other in zip(first, second or [Assignment(a.name, ast.Name(a.name)) for a in first], strict=True):
-        if not (one.operator or other.operator or _alike(site, one.value, other.value)):
-            return None
         head = f"{one.name} = " if one.name else "return "
         of_one = [change for change in changes if change[0] in ast.walk(one.value)]
         a, b = assigned.new_value(site, one, of_one), assigned.new_value(site, other) if second else one.name
-        if one.operator and (other.operator is one.operator if second else one.operator in _NEUTRAL):
+        is_in_place = one.operator and (other.operator is one.operator if second else one.operator in _NEUTRAL)
+        if is_in_place and one.operator:
             head, a = f"{one.name} {assigned.OPERATORS[one.operator]}= ", site.source(one.value, of_one)
             b = site.source(other.value) if second else _NEUTRAL[one.operator]
+            taken.append(_of_operands(site, one, other if second else None))
+        elif (found := _of_sides(site, [one, other], safe)) is not None:
+            taken.append(found)
+        else:
+            return None
         line = f"{head}{site.torch}.where({test}, {a}, {b})"
         parts = [f"{head}{site.torch}.where(", *(f"    {part}," for part in (test, a, b)), ")"]
         lines += [line] if len(line) <= _WIDEST else parts
     if site.edited(site.statement).startswith("elif"):
         lines = ["else:", *(f"    {line}" for line in lines)]
     is_optional = not second and all(a.operator for a in first)
-    needs = "the value is computed every time" if is_optional else _SAME_SHAPE
-    needs = _joined(needs, _GUARDED if is_guarded else "", assigned.zero_divisor(asked, both))
-    return site.rewrite(lines, needs, last=last)
+    needs = _WRITTEN if is_optional else _SAME_SHAPE
+    return site.rewrite(lines, _joined(needs, _GUARDED if is_guarded else "", *taken), last=last)
+
+
+def _of_sides(site: Site, values: Sequence[Assignment], but: Sequence[ast.AST] = ()) -> str | None:
+    """Return what it takes for granted to choose between values by torch.where; None where that is likely wrong."""
+    name = values[0].name
+    is_alike = all(a.operator or b.operator or _alike(site, a.value, b.value) for a, b in pairwise(values))
+    if not is_alike or not sides.fit(site, values):
+        return None
+    if any(a.operator for a in values) and not memory.is_own(site, name):
+        return None  # what is changed in place has another name, too
+    is_as_good, memory_needs = sides.keeps_memory(site, values, name)
+    if not is_as_good:
+        return None
+    return _joined(memory_needs, sides.about_numbers(site, values), sides.gradients(site, values, but=but))
+
+
+def _of_operands(site: Site, one: Assignment, other: Assignment | None) -> str:
+    """Return what `x *= torch.where(test, 0.1, 1)` takes for granted."""
+    values = [one, other] if other else [one]
+    numbers = [a.value for a in values if sides.is_number(site, a.value)]
+    said = sides.rounded(site, numbers) if len(numbers) == len(values) else ""
+    return _joined(said, sides.gradients(site, [*values, Assignment(one.name, ast.Name(one.name))]))
 
 
 def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
@@ -340,7 +399,9 @@ def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
     is_guarded = any(assigned.is_guarded(site, one, every) for one in tests) or _guards_itself(
         ast.BoolOp(ast.And(), tests)
     )
-    if not are_simple or is_guarded or not all(_alike(site, a.value, b.value) for a, b in pairwise(every)):
+    either = [*every, *([] if last else [Assignment(every[0].name, ast.Name(every[0].name))])]
+    taken = _of_sides(site, either) if are_simple and not is_guarded else None
+    if taken is None:
         return None
     new = assigned.new_value(site, every[-1]) if last else every[0].name
     for said, one in reversed(list(zip(texts, every, strict=False))):
@@ -350,16 +411,22 @@ def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
         return None
     if site.edited(site.statement).startswith("elif"):
         lines = ["else:", f"    {lines[0]}"]
-    return site.rewrite(lines, _SAME_SHAPE.replace("both sides", "all sides"))
+    of_tests = [said for one in tests[1:] for said in (_of_test(site, one), _of_dimensions(site, one))]
+    return site.rewrite(lines, _joined(_SAME_SHAPE.replace("both sides", "all sides"), taken, *of_tests))
 
 
 def _cond(
     site: Site, test: str, first: list[Assignment], second: list[Assignment], last: ast.stmt | None
 ) -> Rewrite | None:
     both = [*first, *second]
-    if not all(assigned.runs_in_cond(a.value) for a in both):
-        return None
     targets, local = [a.name for a in first], site.local()
+    others = second or [Assignment(a.name, ast.Name(a.name)) for a in first]
+    kept = [sides.keeps_memory(site, pair, pair[0].name) for pair in zip(first, others, strict=True)]
+    in_place = [a.name for a in both if a.operator]
+    if not all(assigned.runs_in_cond(a.value) for a in both) or not all(is_as_good for is_as_good, _ in kept):
+        return None
+    if not all(memory.is_own(site, name) for name in in_place):
+        return None
     # Tensors and names to be changed; the functions see all others as they stand around them.
     loaded = [n.id for a in both for n in ast.walk(a.value) if isinstance(n, ast.Name)]
     loaded += [a.name for a in both if a.operator or not second]
@@ -373,6 +440,9 @@ def _cond(
         f"{head}{site.torch}.cond({test}, {if_true}, {if_false}, {assigned.as_tuple(operands)})",
     ]
     needs = "both functions give tensors of one shape, dtype and layout, and change nothing else"
+    needs = _joined(
+        needs, "parameters that only one of them uses have a gradient of zeros in place of none", *dict(kept).values()
+    )
     return site.rewrite(lines, needs, last=last)
 
 
@@ -382,14 +452,21 @@ def _conditional_expression(site: Site, *, may_be_guarded: bool = False) -> Rewr
     if len(found) != 1:
         return None
     node, first, second = found[0], found[0].body, found[0].orelse
-    if not (assigned.is_simple_value(first) and assigned.is_simple_value(second) and _alike(site, first, second)):
+    if not (assigned.is_simple_value(first) and assigned.is_simple_value(second)):
         return None
-    test, both = _condition(site, node.test), [Assignment("", first), Assignment("", second)]
-    if test is None or assigned.is_guarded(site, node.test, both, only_errors=may_be_guarded):
+    match site.parents().get(node):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            both = [Assignment(name, first), Assignment(name, second)]
+        case _:
+            both = [Assignment("", first), Assignment("", second)]
+    test, taken = _condition(site, node.test), _of_sides(site, both)
+    if test is None or taken is None or assigned.is_guarded(site, node.test, both, only_errors=may_be_guarded):
         return None
     new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
     guarded = _GUARDED if assigned.is_guarded(site, node.test, both) else ""
-    return site.edit([(node, new)], _joined(_SAME_SHAPE, guarded, assigned.zero_divisor(node.test, both)))
+    return site.edit(
+        [(node, new)], _joined(_SAME_SHAPE, guarded, taken, _of_test(site, node.test), _of_dimensions(site, node.test))
+    )
 
 
 def _truth(site: Site) -> Rewrite | None:
@@ -426,7 +503,8 @@ def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
         assigned.is_simple_value(a.value) and assigned.stays_tensor(site, a) and around.defined_before(a.name)
         for a in both
     )
-    if not head or assigned.is_guarded(site, node.test, both) or not all(fit):
+    are_own = all(memory.is_own(around, a.name) for a in both if a.operator)
+    if not head or assigned.is_guarded(site, node.test, both) or not (are_own and all(fit)):
         return None
     done = site.free("done")
     device = next((f", device={a.name}.device" for a in both if a.name in site.tensors), "")
@@ -434,7 +512,9 @@ def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     steps = [f"    {a.name} = {site.torch}.where({done}, {a.name}, {assigned.new_value(site, a)})" for a in both]
     lines += [*steps[: len(before)], f"    {done} = {done} | ({test})", *steps[len(before) :]]
     needs = "the loop then always runs to its end, and what it changes keeps its shape and dtype"
-    return around.rewrite(lines, needs)
+    is_finite = all(sides.has_finite_gradient(a.computed) for a in both)
+    nan = "" if is_finite else "gradients are nan where what it would compute next has no finite value or slope"
+    return around.rewrite(lines, _joined(needs, nan))
 
 
 def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
@@ -444,6 +524,8 @@ def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
         return None
     names = [a.name for a in body]
     if not all(site.defined_before(n) and n in site.tensors for n in names):
+        return None
+    if not all(memory.is_own(site, a.name) for a in body if a.operator):
         return None
     proceed, step, both = site.free("proceed"), site.free("step"), assigned.as_tuple(names)
     lines = [f"def {proceed}({', '.join(names)}):", f"    return {test}"]
@@ -457,10 +539,16 @@ def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
 
 _OF_A_TENSOR = frozenset({"equal", "allclose", "item"})  # calls that `_condition` makes tensors again
 _SIZES = frozenset({"numel", "nelement", "len", "size", "shape", "dim", "ndim", "hasattr", "isinstance"})
+_OVER_ALL = frozenset({
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "median", "min", "norm", "prod",
+    "std", "sum", "var",
+})  # fmt: skip
+_SMALL = 64
+_LOOPS = (ast.For, ast.While)
 _RISKY = (ast.Subscript, ast.Div, ast.FloorDiv, ast.Mod)
 
 
-def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911 -- one for each kind of syntax
+def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- one for each kind of syntax
     """Return a test as an expression that is a bool tensor; None if it may be something else."""
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -486,7 +574,9 @@ def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
             ]
             signs = [ast.unparse(ast.Compare(ast.Name("a"), [op], [ast.Name("b")]))[2:-2] for op in ops]
             return " & ".join(f"({a} {sign} {b})" for a, sign, b in zip(terms, signs, terms[1:], strict=False))
-        case ast.Call(func=ast.Name(id="bool" | "float" | "int"), args=[inner_test]):
+        case ast.Call(func=ast.Name(id="int"), args=[number]):
+            return f"{_whole(site, number)} != 0" if site.is_tensor(_item_of(number)) else None
+        case ast.Call(func=ast.Name(id="bool" | "float"), args=[inner_test]):
             return _condition(site, inner_test)
         case ast.Call(func=ast.Attribute(value=owner, attr="item")):
             return _condition(site, owner)
@@ -498,6 +588,106 @@ def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
     if value is not None and is_boolean(value):
         return site.source(node)
     return f"{site.source(node)} != 0" if site.is_tensor(node) else None
+
+
+def _item_of(node: ast.expr) -> ast.expr:
+    """Return `x` of `x.item()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="item"), args=[]):
+            return owner
+    return node
+
+
+def _whole(site: Site, node: ast.expr) -> str:
+    """Return what `int(x)` is, as a tensor."""
+    tensor = _item_of(node)
+    is_whole = called(tensor) in {"any", "all", "argmax", "argmin", "numel"}
+    return site.source(tensor) if is_whole else f"{site.atom(tensor)}.long()"
+
+
+def _of_test(site: Site, asked: ast.expr) -> str:
+    """Return what it takes for granted to ask for a test as a tensor."""
+    said: dict[str, None] = {}  # in order
+    for node in ast.walk(asked):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="equal"), args=[one, other]) if of_torch(node):
+                said[f"`{site.source(one)}` and `{site.source(other)}` have one shape and dtype"] = None
+            case ast.Call(func=ast.Name(id="int"), args=[number]) if _whole(site, number).endswith(".long()"):
+                said[f"`{site.source(_item_of(number))}` fits int64"] = None
+            case ast.Compare() if _is_of_floats(node):
+                said["the test is computed in the tensor's dtype"] = None
+            case ast.BinOp(op=ast.Div() | ast.FloorDiv() | ast.Mod(), right=divisor):
+                if any(True for _ in _python_numbers(site, divisor)):
+                    said[f"`{site.source(_item_of(divisor))}` is not 0"] = None
+    if any(isinstance(n, ast.BoolOp) for n in ast.walk(asked)):
+        said["all of the test is computed every time"] = None
+    return _joined(*said)
+
+
+def _of_dimensions(site: Site, asked: ast.expr) -> str:
+    """Return that a test has none, where its text does not show that: torch.where would choose by each element."""
+    return "" if _has_no_dimensions(site, asked) else "the test has no dimensions"
+
+
+def _is_of_floats(node: ast.Compare) -> bool:
+    """Whether Python numbers of tensors are compared with what is not the same in each of their dtypes."""
+    parts = (node.left, *node.comparators)
+    is_python = any(called(n) in {"item", "float"} for part in parts for n in ast.walk(part))
+    others = [part for part in parts if called(part) not in {"item", "float"}]
+    is_alone = len(others) == len(parts) - 1
+    return is_python and not (is_alone and all(_is_in_every_dtype(n) for n in others))
+
+
+def _is_in_every_dtype(node: ast.expr) -> bool:
+    """Whether a number is the same in the floating dtypes with the fewest digits."""
+    number = sides.without_sign(node)
+    value = number.value if isinstance(number, ast.Constant) else None
+    return isinstance(value, (int, float)) and abs(value) <= _SMALL and value * 4 == int(value * 4)
+
+
+def _has_no_dimensions(  # noqa: C901, PLR0912 -- one for each kind of syntax
+    site: Site, node: ast.expr, depth: int = 10
+) -> bool:
+    """Whether a test is one bool for sure."""
+    match node:
+        case ast.UnaryOp(operand=operand):
+            parts = [operand]
+        case ast.BoolOp(values=parts):
+            pass
+        case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+            return True
+        case ast.Compare(left=left, comparators=others):
+            parts = [left, *others]
+        case ast.BinOp(left=left, right=right):
+            parts = [left, right]
+        case ast.Call(func=ast.Name(id="bool" | "float" | "int"), args=[inner]):
+            parts = [_item_of(inner)]
+        case ast.Call(func=ast.Attribute(value=owner, attr="item"), args=[]):
+            parts = [owner]
+        case ast.Call(func=ast.Attribute(attr="equal" | "allclose")) if of_torch(node):
+            return True
+        case ast.Call(args=[_], keywords=[]) if of_torch(node):
+            return called(node) in _OVER_ALL
+        case ast.Call(func=ast.Attribute(value=inner, attr="abs" | "sqrt" | "exp" | "log" | "detach"), args=[]):
+            parts = [inner]
+        case ast.Name(id=name) if given := _given_before(site, name):
+            parts = given
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="finfo" | "iinfo"))):
+            return True
+        case _:
+            is_random = isinstance(node, ast.Call) and dotted(node.func) == "random.random"
+            return is_random or isinstance(node, ast.Constant) or has_no_dimensions(node)
+    return depth > 0 and all(_has_no_dimensions(site, part, depth - 1) for part in parts)
+
+
+def _given_before(site: Site, name: str) -> list[ast.expr]:
+    """Return all that a name is assigned before the statement; empty where that is not all that may change it."""
+    if site.function is None or name in parameters(site.function) or any(isinstance(s, _LOOPS) for s in site.around):
+        value = site.value_of(name)
+        return [value] if value else []
+    before = [n for n in site.uses().stores.get(name, ()) if n < site.statement.lineno]
+    values = [v for v in site.uses().values.get(name, ()) if v.lineno < site.statement.lineno]
+    return values if len(values) == len(before) else []
 
 
 def _guards_itself(node: ast.BoolOp) -> bool:
@@ -522,8 +712,10 @@ def _python_numbers(site: Site, node: ast.expr) -> Iterator[Change]:
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="item")):
             yield node, site.source(owner)
-        case ast.Call(args=[tensor, *_]) if called(node) in ("float", "int") and site.is_tensor(tensor):
-            yield node, f"({site.source(tensor)})"
+        case ast.Call(func=ast.Name(id="int"), args=[number]) if site.is_tensor(_item_of(number)):
+            yield node, _whole(site, number)
+        case ast.Call(func=ast.Name(id="float"), args=[tensor]) if site.is_tensor(_item_of(tensor)):
+            yield node, f"({site.source(_item_of(tensor))})"
         case ast.Call(func=function) if dotted(function) == "random.random":
             names = sorted({n.id for n in ast.walk(site.statement) if isinstance(n, ast.Name)} & site.tensors)
             device = next((f", device={n}.device" for n in names if site.defined_before(n)), "")

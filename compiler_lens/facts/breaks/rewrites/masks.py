@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from compiler_lens.facts.breaks.remedies import Rewrite
-from compiler_lens.facts.breaks.rewrites import syntax
+from compiler_lens.facts.breaks.rewrites import sides, syntax
 from compiler_lens.facts.breaks.rewrites.groups import every_group, places_of
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, is_number, loads, of_torch
@@ -45,10 +46,10 @@ def _masked_reduction(site: Site) -> Rewrite | None:
             needs[f"`{m}` has the shape of `{x}`"] = None
         fill = {"max": 'float("-inf")', "min": 'float("inf")'}.get(name, "0")
         if name in ("max", "min"):
-            needs["the tensor is of a floating dtype, and the mask is nowhere empty"] = None
+            needs[f"`{x}` is of a floating dtype, and the mask is nowhere empty"] = None
         new = f"{torch}.where({m}, {x}, {fill}).{name}()"
         if name == "mean":
-            needs["the tensor is real, and its device has float64"] = None
+            needs[f"`{x}` is of a floating dtype, and its device has float64"] = None
             total = f"{torch}.where({m}, {x}, 0).sum(dtype={torch}.float64)"  # a sum in float16 ends at 65504
             new = f"({total} / {site.atom(mask)}.sum()).to({x}.dtype)"
         changes.append((node, new))
@@ -91,6 +92,8 @@ def is_mask(site: Site, node: ast.expr) -> bool:
 
 def _same_shape(site: Site, tensor: ast.expr, mask: ast.expr) -> bool:
     """Return whether the mask compares the tensor itself with a number, or asks something of each element."""
+    if isinstance(mask, ast.Name) and not _is_as_it_was(site, tensor, mask.id):
+        return False
     match site.value_of(mask.id) if isinstance(mask, ast.Name) else mask:
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
             return _same_shape(site, tensor, operand)
@@ -101,6 +104,14 @@ def _same_shape(site: Site, tensor: ast.expr, mask: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[]):
             return name not in ("any", "all") and ast.dump(owner) == ast.dump(tensor)
     return False
+
+
+def _is_as_it_was(site: Site, tensor: ast.expr, mask: str) -> bool:
+    """Whether a tensor has no other value since a mask was made of it."""
+    if not isinstance(tensor, ast.Name):
+        return True
+    made = next(iter(site.uses().stores.get(mask, ())), 0)
+    return not any(made <= line < site.line for line in site.uses().stores.get(tensor.id, ()))
 
 
 def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
@@ -122,19 +133,84 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
         return None
     x, m = site.source(tensor), site.source(mask)
     selected = [n for n in ast.walk(given) if isinstance(n, ast.Subscript) and _is_selected(n, mask)]
-    value = site.source(given, [(n, site.source(n.value)) for n in selected])
+    value = _of_whole(site, given, selected, mask)
     if sign:
-        value = f"{x} {sign} {value if is_number(given) else f'({value})'}"
+        is_linear = sign in "+-" or is_number(given)
+        value = (
+            f"{x if is_linear else _filled(site, tensor, mask)} {sign} {value if is_number(given) else f'({value})'}"
+        )
     elif not selected:
-        number = given
-        while isinstance(number, ast.UnaryOp) and isinstance(number.op, (ast.USub, ast.UAdd)):
-            number = number.operand
+        number = sides.without_sign(given)
         if not isinstance(number, ast.Constant) or not is_number(number):
             return None
         if isinstance(number.value, float):
             value = f"{site.torch}.full_like({x}, {value})"  # else an integer tensor becomes a floating one
-    needs = "" if _same_shape(site, tensor, mask) else f"`{m}` has the shape of `{x}`"
-    return site.rewrite([f"{x}.copy_({site.torch}.where({m}, {value}, {x}))"], needs)
+    others = [n.value for n in selected if ast.dump(n.value) != ast.dump(tensor)]
+    needs = [_of_shapes(site, [tensor, *others], mask)]
+    is_division = sign == "/" or any(_is_floating(n) for n in ast.walk(given))
+    if is_division and (selected or sign):
+        needs.append(f"`{x}` is of a floating dtype")
+    attributes = dict.fromkeys(dotted(n) for n in ast.walk(given) if dotted(n).startswith("self."))
+    read = {dotted(n.value) for n in selected}
+    needs += [f"`{name}` is a number, or a tensor without dimensions" for name in attributes if name not in read]
+    return site.rewrite([f"{x}.copy_({site.torch}.where({m}, {value}, {x}))"], "; ".join(filter(None, needs)))
+
+
+def _of_shapes(site: Site, tensors: Sequence[ast.expr], mask: ast.expr) -> str:
+    """Return which tensors have to have the shape of the mask, and one dtype, where the text does not show it."""
+    names = list(dict.fromkeys(site.source(one) for one in tensors))
+    unsure = [site.source(one) for one in tensors if not _same_shape(site, one, mask)]
+    if len(names) > 1:
+        return f"{' and '.join(f'`{name}`' for name in names)} have the shape of `{site.source(mask)}`, and one dtype"
+    return f"`{site.source(mask)}` has the shape of `{names[0]}`" if unsure else ""
+
+
+def _of_whole(site: Site, given: ast.expr, selected: Sequence[ast.Subscript], mask: ast.expr) -> str:
+    """Return a value for the whole tensors.
+
+    What is not selected has no gradient, and what is written in place cannot be what a gradient needs: but for sums of
+    them the places that are not selected have a 1, in a new tensor.
+    """
+    if _is_linear(given):
+        return site.source(given, [(n, site.source(n.value)) for n in selected])
+    return site.source(given, [(n, _filled(site, n.value, mask)) for n in selected])
+
+
+def _filled(site: Site, tensor: ast.expr, mask: ast.expr) -> str:
+    inverse = f"~{site.source(mask)}" if isinstance(mask, (ast.Name, ast.Call)) else f"~({site.source(mask)})"
+    match mask:
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            inverse = site.source(operand)
+    return f"{site.source(tensor)}.masked_fill({inverse}, 1)"
+
+
+def _is_linear(node: ast.expr) -> bool:
+    """Whether a gradient through a value needs none of its values."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            return _is_linear(left) and _is_linear(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return (is_number(left) and _is_linear(right)) or (is_number(right) and _is_linear(left))
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return is_number(right) and _is_linear(left)
+        case ast.UnaryOp(operand=operand):
+            return _is_linear(operand)
+    return not isinstance(node, ast.Call) and not (isinstance(node, ast.BinOp))
+
+
+_INTEGRAL = frozenset({"abs", "clamp", "masked_fill", "mul", "neg", "relu", "sign", "square"})
+
+
+def _is_floating(node: ast.AST) -> bool:
+    """Whether a part of a value makes a floating tensor of one of integers, or an error."""
+    match node:
+        case ast.BinOp(op=ast.Div() | ast.Pow()) | ast.Constant(value=float()):
+            return True
+        case ast.Call():
+            return called(node) not in _INTEGRAL
+        case ast.Attribute():
+            return dotted(node).startswith("self.")
+    return False
 
 
 def _is_selected(node: ast.Subscript, mask: ast.expr) -> bool:

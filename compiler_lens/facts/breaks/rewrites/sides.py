@@ -1,0 +1,232 @@
+"""What two values have to have in common so that torch.where chooses as a branch does, and what it changes."""
+
+from __future__ import annotations
+
+import ast
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from compiler_lens.facts.breaks.rewrites import memory, syntax
+from compiler_lens.facts.breaks.rewrites.assignments import Assignment
+from compiler_lens.facts.breaks.rewrites.site import Site
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, of_torch
+
+_CASTS = frozenset({"half", "float", "double", "bfloat16", "int", "long", "bool", "to", "type", "type_as"})
+_RESHAPING = frozenset({
+    "cat", "diagonal", "expand", "flatten", "gather", "index_select", "masked_select", "permute", "repeat", "reshape",
+    "select", "squeeze", "stack", "t", "transpose", "unsqueeze", "view",
+})  # fmt: skip
+_REDUCING = frozenset({
+    "all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "max", "mean", "median", "min", "norm", "prod",
+    "std", "sum", "var",
+})  # fmt: skip
+# Their gradients are finite whatever their arguments are.
+_FINITE = (_RESHAPING - {"masked_select"}) | (_CASTS - {"type"}) | {
+    "add", "clamp", "clone", "contiguous", "cumsum", "detach", "flip", "full_like", "masked_fill", "mean", "neg",
+    "ones_like", "relu", "sub", "sum", "tril", "triu", "zeros_like",
+}  # fmt: skip
+_MOST_READS = 16
+_DEEPEST = 30
+
+NAN = "gradients are nan where the side that is not chosen has no finite value or slope"
+_ZEROS = "what only one side uses has a gradient of zeros, not none, where the other is chosen"
+
+
+def fit(site: Site, values: Sequence[Assignment]) -> bool:
+    """Return whether values can be chosen between, as far as their text shows that they cannot."""
+    for one, other in pairwise(values):
+        a, b = one.computed, other.computed
+        if not is_number(site, a) and not is_number(site, b) and _cast(site, a) != _cast(site, b):
+            return False
+        of_one, of_other = _shape(a), _shape(b)
+        if of_one[0] and of_one[0] == of_other[0] and of_one[1] != of_other[1]:
+            return False
+    names = {one.name for one in values}
+    if any(is_number(site, one.computed) for one in values):
+        # of a number others may ask what a tensor is not good for: a size, an index, a branch
+        are_all = all(is_number(site, one.computed) for one in values)
+        return not are_all or "" in names or all(_is_in_arithmetic(site, name) for name in names)
+    return True
+
+
+def keeps_memory(site: Site, values: Sequence[Assignment], name: str) -> tuple[bool, str]:
+    """Return whether a new tensor is as good as one of some values itself, and what that takes for granted.
+
+    Args:
+        site: the statement that chooses.
+        values: what it chooses from.
+        name: what it is called from then on; "" if it is returned.
+
+    """
+    shared = [a.value for a in values if a.operator is None and memory.may_share(site, a.value)]
+    if not shared:
+        return True, ""
+    roots = [root for value in shared if (root := memory.root_name(value))]
+    if name and memory.is_written_later(site, [name, *roots]):
+        return False, ""
+    if name and not memory.is_kept_later(site, name):
+        return True, ""
+    said = " or ".join(dict.fromkeys(f"`{dotted(value) or site.source(value)}`" for value in shared))
+    return True, f"{f'`{name}`' if name else 'the result'} is then a new tensor, never {said} itself"
+
+
+def about_numbers(site: Site, values: Sequence[Assignment]) -> str:
+    """Return what becomes of plain numbers among the values: of numbers alone torch makes float32."""
+    numbers = [a.value for a in values if a.operator is None and is_number(site, a.value)]
+    if len(numbers) < len(values):
+        return " and ".join(f"`{site.source(n)}` is then a tensor" for n in numbers)
+    return rounded(site, numbers)
+
+
+def rounded(site: Site, numbers: Sequence[ast.expr]) -> str:
+    """Return that numbers are rounded to float32, where they are none of it."""
+    inexact = [n for n in numbers if not is_exact(n)]
+    return " and ".join(f"`{site.source(n)}` is then rounded to float32" for n in inexact)
+
+
+def is_exact(node: ast.expr) -> bool:
+    """Return whether a number is the same in float32; of anything else False."""
+    number = without_sign(node)
+    if not isinstance(number, ast.Constant) or not isinstance(number.value, (int, float)):
+        return False
+    if isinstance(number.value, int):
+        return True
+    try:
+        return bool(struct.unpack("f", struct.pack("f", number.value))[0] == number.value)
+    except OverflowError:
+        return False
+
+
+def without_sign(node: ast.expr) -> ast.expr:
+    """Return `1` of `-1`."""
+    return node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)) else node
+
+
+def gradients(site: Site, values: Sequence[Assignment], *, but: Sequence[ast.AST] = ()) -> str:
+    """Return what the gradients of the sides that are not chosen change; of parts in `but` they are finite."""
+    names = [set(_names(site, one.computed)) for one in values]
+    if any(a != b for a, b in pairwise(names)):
+        return f"{_ZEROS}; {NAN}"  # what it was computed of may have no finite one
+    return "" if all(has_finite_gradient(one.computed, but=but) for one in values) else NAN
+
+
+def has_finite_gradient(  # noqa: C901 -- one for each kind of syntax
+    node: ast.expr, *, but: Sequence[ast.AST] = (), depth: int = _DEEPEST
+) -> bool:
+    """Return whether a gradient of zeros through a value is one of zeros, whatever the value is."""
+    if node in but:
+        return True
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+            parts = [left, right]
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            parts = [n for n in (left, right) if not syntax.is_number(without_sign(n))]
+            if len(parts) > 1:
+                return False
+        case ast.BinOp(left=left, op=ast.Div(), right=right) if syntax.is_number(without_sign(right)):
+            parts = [left]
+        case ast.UnaryOp(operand=operand):
+            parts = [operand]
+        case ast.Subscript(value=value):
+            parts = [value]
+        case ast.Compare():
+            return True
+        case ast.Call(func=function, args=args) if called(node) in _FINITE:
+            owner = [function.value] if isinstance(function, ast.Attribute) and not of_torch(node) else []
+            parts = [*owner, *args]
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            pass
+        case _:
+            return bool(dotted(node)) or isinstance(node, ast.Constant)
+    return depth > 0 and all(has_finite_gradient(part, but=but, depth=depth - 1) for part in parts)
+
+
+def _names(site: Site, node: ast.expr) -> Iterator[str]:
+    """Yield the tensors that a value is made of, as far as they are no plain numbers."""
+    match node:
+        case ast.Name() | ast.Attribute() if dotted(node):
+            if not is_number(site, node) and dotted(node) not in ("torch", site.torch, "F"):
+                yield dotted(node)
+        case ast.Call(func=ast.Attribute(value=owner), args=args, keywords=keywords):
+            for part in (owner, *args, *(k.value for k in keywords)):
+                yield from _names(site, part)
+        case ast.Call(args=args, keywords=keywords):
+            for part in (*args, *(k.value for k in keywords)):
+                yield from _names(site, part)
+        case ast.Subscript(value=value):
+            yield from _names(site, value)
+        case _:
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    yield from _names(site, child)
+
+
+def is_number(site: Site, node: ast.expr) -> bool:
+    """Return whether a value is a plain number, or a name of one."""
+    value = site.value_of(node.id) if isinstance(node, ast.Name) else node
+    return value is not None and syntax.is_number(without_sign(value))
+
+
+def _is_in_arithmetic(site: Site, name: str) -> bool:
+    """Whether all that reads a name computes with it and with tensors."""
+    reads = [n for n in site.loads(name) if n.lineno > site.statement.lineno]
+    if len(reads) > _MOST_READS:
+        return False
+    for read in reads:
+        match site.parents().get(read):
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow(), right=right):
+                if not site.is_tensor(right if left is read else left):
+                    return False
+            case ast.AugAssign(target=target, value=value) if value is read and site.is_tensor(target):
+                pass
+            case _:
+                return False
+    return True
+
+
+def _cast(site: Site, node: ast.expr, depth: int = _DEEPEST) -> str:
+    """Return the conversion that a value's dtype is of, as text; empty if there is none."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner), args=args, keywords=keywords) if not of_torch(node):
+            if called(node) in _CASTS:
+                words = [*map(ast.dump, args), *(ast.dump(k) for k in keywords)]
+                return " ".join([called(node), *words])
+            is_same = called(node) in _RESHAPING | syntax.ELEMENTWISE
+            return _cast(site, owner, depth - 1) if is_same and depth else ""
+        case ast.BinOp(left=left, right=right) if depth:
+            return _cast(site, right if is_number(site, left) else left, depth - 1)
+        case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner) if depth:
+            return _cast(site, inner, depth - 1)
+    return ""
+
+
+def _shape(node: ast.expr, depth: int = _DEEPEST) -> tuple[str, tuple[str, ...]]:
+    """Return what a value is computed of, element by element, and what was done to that one's shape."""
+    inner: ast.expr
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner), args=args, keywords=keywords):
+            inner, rest = (args[0], args[1:]) if of_torch(node) and args else (owner, args)
+            words = "".join(map(ast.dump, [*rest, *keywords]))
+            if called(node) in _REDUCING:
+                done = f"reduced {words}"
+            elif called(node) in _RESHAPING:
+                done = f"{called(node)} {words}"
+            elif called(node) in syntax.ELEMENTWISE | _CASTS | {"clone", "detach", "contiguous"}:
+                done = ""
+            else:
+                return "", ()
+        case ast.Subscript(value=inner):
+            done = "indexed"
+        case ast.BinOp(left=left, right=right) if syntax.is_number(without_sign(left)):
+            inner, done = right, ""
+        case ast.BinOp(left=left, right=right) if syntax.is_number(without_sign(right)):
+            inner, done = left, ""
+        case ast.UnaryOp(operand=operand):
+            inner, done = operand, ""
+        case _:
+            return dotted(node), ()
+    if not depth:
+        return "", ()
+    base, before = _shape(inner, depth - 1)
+    return base, (*before, done) if done else before

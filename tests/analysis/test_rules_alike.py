@@ -1,0 +1,637 @@
+"""A rewrite is right for every input, or says what it takes for granted: tried on many, with gradients."""
+
+import linecache
+import re
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.facts.breaks.rewrites import Rewrite
+from compiler_lens.facts.overview.explanation import explain
+from tests.alike import ARGUMENTS, differences
+
+FILE = "/home/user/app/user_rules.py"
+HEAD = "import random\nimport torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"
+
+
+@pytest.fixture(autouse=True)
+def _lines_of_the_test() -> Iterator[None]:
+    yield
+    linecache.cache.pop(FILE, None)
+    sys.modules.pop("user_rules", None)
+
+
+def loaded(text: str) -> ModuleType:
+    """The user's module, with its lines where torch looks for them."""
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    module = ModuleType("user_rules")
+    sys.modules["user_rules"] = module
+    exec(compile(text, FILE, "exec"), module.__dict__)
+    return module
+
+
+def offered(text: str) -> Rewrite | None:
+    """What the card of a real break offers, of `f` compiled once."""
+    torch.compiler.reset()
+    f = loaded(text).f
+    names = f.__code__.co_varnames[: f.__code__.co_argcount]
+    with Lens(strict=True) as lens:
+        torch.compile(f, backend="eager")(*(ARGUMENTS[name].clone() for name in names))
+    cards = explain(lens.recording).cards
+    assert cards, "nothing broke: the test proves nothing"
+    return cards[0].rewrite
+
+
+def applied(text: str, found: Rewrite) -> str:
+    lines, size = text.split("\n"), len(found.before)
+    for start in range(len(lines) - size + 1):
+        indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
+        if [line.rstrip() for line in lines[start : start + size]] == [f"{indent}{b}".rstrip() for b in found.before]:
+            return "\n".join([*lines[:start], *(f"{indent}{a}" for a in found.after), *lines[start + size :]])
+    raise AssertionError(found.before)
+
+
+class Excuse(NamedTuple):
+    """What may differ under a condition, in which runs."""
+
+    differs: frozenset[str]
+    runs: str = ""
+
+
+INTEGRAL = r"torch\.(u?int|bool)"
+OTHER_DTYPES = r"torch\."
+OTHER_SHAPES = r"row|element|dimension|contiguous|second"
+# By the words of a condition.
+EXCUSED = {
+    "one shape and dtype": Excuse(frozenset({"dtype", "shape", "raises"}), f"{OTHER_DTYPES}|{OTHER_SHAPES}"),
+    "one shape, dtype and layout": Excuse(frozenset({"raises"}), f"{OTHER_DTYPES}|{OTHER_SHAPES}|float16"),
+    "and one dtype": Excuse(frozenset({"raises", "raises no more"}), f"{OTHER_DTYPES}|{OTHER_SHAPES}"),
+    "has the shape of": Excuse(frozenset({"raises", "raises no more"}), OTHER_SHAPES),
+    "is of a floating dtype": Excuse(frozenset({"dtype", "raises no more"}), INTEGRAL),
+    "the mask is nowhere empty": Excuse(frozenset({"raises no more"})),
+    "fits int64": Excuse(frozenset({"raises no more"}), "nan|inf|no rows"),
+    "is not 0": Excuse(frozenset({"raises no more"}), f"0|zeros|{INTEGRAL}"),
+    "computed every time": Excuse(frozenset({"raises", "backward raises"})),
+    "computed, and written, every time": Excuse(frozenset({"raises"}), f"leaves|{INTEGRAL}"),
+    "is then rounded to float32": Excuse(frozenset({"values", "arguments"}), "float64"),
+    "gradients are nan": Excuse(frozenset({"nan gradient"})),
+    "a gradient of zeros": Excuse(frozenset({"zeros for none"})),
+    "is then a new tensor": Excuse(frozenset({"values"}), "changed after"),
+    "is then a tensor": Excuse(frozenset({"kind"})),
+}
+
+
+OFFERED = {
+    "a write of a logarithm": """
+def f(x):
+    y = x * 2
+    y[y > 1] = y[y > 1].log()
+    return y
+""",
+    "a write of a product in place": """
+def f(x):
+    y = x * 2
+    m = y > 1
+    y[m] *= 2
+    return y
+""",
+    "a write of an exponential": """
+def f(x):
+    y = x * 2
+    y[y < 0] = y[y < 0].exp() * 2
+    return y
+""",
+    "a product of the argument": """
+def f(x):
+    x[x < 0] *= 0.5
+    return x.sum()
+""",
+    "a quotient of the argument": """
+def f(x):
+    x[x < 0] /= 2
+    return x.sum()
+""",
+    "a write of another's logarithm": """
+def f(x):
+    y = torch.zeros_like(x)
+    m = x > 0
+    y[m] = x[m].log()
+    return y
+""",
+    "a write of another's quotient": """
+def f(x, y):
+    m = x > 0
+    y[m] = 1 / x[m] + 1
+    return y
+""",
+    "a write by a mask of the caller's": """
+def f(x, m):
+    y = x.exp()
+    y[m] = x[m] - 1
+    return y
+""",
+    "a product of two in place": """
+def f(x, y):
+    m = x > 0
+    x[m] *= y[m]
+    return x + 0
+""",
+    "a write of the inverse": """
+def f(x, m):
+    m[x > 0] = ~m[x > 0]
+    return m
+""",
+    "a write of a root by a mask of two": """
+def f(x):
+    keep = ~(x > 1) & (x < 50)
+    x[keep] = x[keep].clamp(min=0).sqrt()
+    return x
+""",
+    "a write of a square": """
+def f(x):
+    x[x > 1] = x[x > 1] ** 2
+    return x
+""",
+    "a difference in place": """
+def f(x):
+    x[x > 1] -= 1
+    return x
+""",
+    "a write with a parameter of the module": """
+class M(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+    def forward(self, x):
+        x = x.clone()
+        m = x > 0
+        x[m] = x[m] * self.scale
+        return x
+model = M()
+def f(x):
+    return model(x)
+""",
+    "a sum of selected": """
+def f(x):
+    return x[x > 0].sum()
+""",
+    "a mean of selected": """
+def f(x):
+    m = x > 0
+    return x / x[m].mean()
+""",
+    "a largest of selected": """
+def f(x):
+    return x[x < 100].max()
+""",
+    "a sum of selected logarithms": """
+def f(x):
+    return x.log()[x > 0].sum()
+""",
+    "a sum by another's mask": """
+def f(x, y):
+    return x[y > 0].sum()
+""",
+    "a branch": """
+def f(x):
+    if x.sum() > 0:
+        y = x + 1
+    else:
+        y = x - 1
+    return y * 2
+""",
+    "a branch by torch.equal": """
+def f(x, y):
+    if torch.equal(x, y):
+        x = x + y
+    return x * 2
+""",
+    "a branch by torch.allclose": """
+def f(x, y):
+    if torch.allclose(x, y.abs()):
+        x = x + 1
+    return x * 2
+""",
+    "a branch that returns the argument": """
+def f(x):
+    if x.sum() > 0:
+        x = x + 1
+    return x
+""",
+    "a branch in place": """
+def f(x):
+    if x.sum() > 0:
+        x += 1
+    return x * 2
+""",
+    "a branch in place by a number that is no float32": """
+def f(x):
+    if x.sum() > 0:
+        x *= 0.1
+    return x * 2
+""",
+    "a branch by a number": """
+def f(x, t):
+    if t > 0:
+        x = x + 1
+    return x * 2
+""",
+    "a branch by item": """
+def f(x, t):
+    if t.item() > 0:
+        x = x + 1
+    return x * 2
+""",
+    "a branch by a bare number": """
+def f(x, t):
+    if t:
+        x = x + 1
+    return x * 2
+""",
+    "a branch by a comparison of int": """
+def f(x):
+    if int(x.max()) > 3:
+        x = x + 1
+    return x * 2
+""",
+    "a branch by int": """
+def f(x):
+    if int(x.mean()):
+        x = x + 1
+    return x * 2
+""",
+    "a branch by item and a number that no dtype has": """
+def f(x, t):
+    if t.item() > 0.1:
+        x = x + 1
+    return x * 2
+""",
+    "a branch with a root": """
+def f(x, on):
+    y = x.sqrt() if on.any() else x * 2
+    return y
+""",
+    "a branch with a quotient": """
+def f(x, on):
+    if on:
+        y = 1 / x
+    else:
+        y = x + 1
+    return y
+""",
+    "a branch that uses another": """
+def f(x, y, on):
+    if on:
+        x = x + y
+    return x * 2
+""",
+    "a branch with an exponential": """
+def f(x, on):
+    if on:
+        y = x.exp()
+    else:
+        y = x + 1
+    return y
+""",
+    "a branch with what is not finite before": """
+def f(x, y):
+    z = y.log()
+    return x + z if z.sum() > 0 else x + 1
+""",
+    "numbers": """
+def f(x):
+    if x.sum() > 0:
+        scale = 2.0
+    else:
+        scale = 0.1
+    return x * scale
+""",
+    "a number in place of a tensor": """
+def f(x):
+    y = x.sum() if x.max() > 0 else 0.0
+    return y
+""",
+    "a chain": """
+def f(x):
+    if x.sum() > 5:
+        y = x + 1
+    elif x.sum() < -5:
+        y = x.exp()
+    else:
+        y = x
+    return y
+""",
+    "a test of parts": """
+def f(x):
+    if 0 < x.sum() < 20 and not x.min() < 0:
+        x = x * 2
+    return x * 3
+""",
+    "two returns": """
+def f(x):
+    if x.sum():
+        return x + 1
+    return x
+""",
+    "a test of two": """
+def f(x, t):
+    if x.sum() > 0 and t > 0:
+        return x + 1
+    return x - 1
+""",
+    "a truth": """
+def f(x):
+    return (x > 0).any() and (x < 0).any()
+""",
+    "a branch of calls": """
+layer = torch.nn.Linear(3, 3)
+def f(x):
+    z = x * 2
+    if z.sum() > 0:
+        x = layer(x) + z
+    return x
+""",
+    "a root above a number": """
+def f(x):
+    loss = (x * x).sum() * 1
+    if loss > 1:
+        loss = loss.sqrt()
+    return loss
+""",
+    "a quotient by a norm": """
+def f(x):
+    norm = x.sum()
+    if norm > 1.0:
+        x = x / norm
+    return x * 2
+""",
+    "a branch by what is finite": """
+def f(x):
+    if x.isfinite().all():
+        y = x * x
+    else:
+        y = x * 0
+    return y
+""",
+    "a branch by what is finite, with a weight": """
+def f(x, w):
+    if x.isfinite().all():
+        y = x * w
+    else:
+        y = x + 1
+    return y
+""",
+    "a test with a quotient of numbers": """
+def f(x, t):
+    if x.sum().item() / t.item() > 1:
+        x = x + 1
+    return x * 2
+""",
+    "a branch whose result is kept": """
+state = {}
+def f(x):
+    h = x
+    if x.sum() > 0:
+        h = x * 2
+    state["h"] = h
+    return x + 1, h
+""",
+    "a branch of a view": """
+def f(x):
+    h = x.view(-1)
+    if x.sum() > 0:
+        h = h * 2
+    return h
+""",
+    "a branch before a write in place": """
+def f(x):
+    h = x * 2
+    if x.sum() > 0:
+        h = h * 2
+    h += 1
+    return h
+""",
+    "a check alone": """
+def f(x):
+    m = x > 3
+    if m.any():
+        x = x.masked_fill(m, 0.5)
+    return x
+""",
+    "a check alone, by a number of the module": """
+low = -1.0
+def f(x, m):
+    if m.any():
+        x = x.masked_fill(m, low)
+    return x * 2
+""",
+    "a check alone, in place": """
+def f(x, m):
+    if m.any():
+        x.masked_fill_(m, 2.0)
+    return x * 2
+""",
+    "a check alone, of what backward needs": """
+def f(x):
+    y = x.sigmoid()
+    m = x > 3.5
+    if m.any():
+        y[m] = 0.0
+    return y
+""",
+    "a write in a branch": """
+def f(x):
+    if x.sum() > 0:
+        x[x < 1] = 1
+    return x * 2
+""",
+    "an error": """
+def f(x):
+    if x.isnan().any():
+        raise ValueError("nan")
+    return x + 1
+""",
+    "an assertion": """
+def f(x):
+    assert x.sum() > -1e9, f"bad: {x}"
+    return x + 1
+""",
+    "an error unless": """
+def f(x):
+    if not x.isfinite().all():
+        raise ValueError
+    return x + 1
+""",
+    "a loop that ends": """
+def f(x):
+    for i in range(5):
+        x = x + i
+        if x.sum() > 12:
+            break
+    return x
+""",
+    "a loop with two that ends": """
+def f(x):
+    y = x
+    for i in range(5):
+        x = x + i
+        if x.sum() > 12:
+            break
+        y = y - x
+    return y
+""",
+    "a loop of squares": """
+def f(x):
+    for i in range(5):
+        x = x * x
+        if x.sum() > 12:
+            break
+    return x
+""",
+}
+
+SURE = {"a write of a product in place", "a difference in place", "a sum of selected"}
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_a_rewrite_is_right_for_every_input_or_says_for_which(name):
+    text = HEAD + OFFERED[name]
+    found = offered(text)
+    assert found is not None
+    excuses = [excuse for words, excuse in EXCUSED.items() if words in found.needs]
+    differing = differences(loaded(text), loaded(applied(text, found)))
+    unsaid = [
+        (what, run)
+        for what, several in differing.items()
+        for run in several
+        if not any(what in excuse.differs and re.search(excuse.runs, run) for excuse in excuses)
+    ]
+    assert not unsaid, found
+    assert (name in SURE) == (not found.needs)
+
+
+REFUSED = {
+    "a side that is written in place later": """
+def f(x):
+    y = x if x.sum() > 0 else x * 2
+    y.add_(1)
+    return y * 2
+""",
+    "an argument that is added to later": """
+def f(x):
+    if x.sum() > 0:
+        x = x + 1
+    x += 1
+    return x * 2
+""",
+    "an argument that is changed in place by either side": """
+def f(x):
+    if x.sum() > 0:
+        x *= 2
+    else:
+        x -= 2
+    return x * 2
+""",
+    "a power in place": """
+def f(x):
+    if x.sum() > 0:
+        x **= 2
+    return x * 2
+""",
+    "a product of another dtype": """
+def f(x):
+    return x.half() * 2 if x.sum() > 0 else x * 2
+""",
+    "another dtype": """
+def f(x):
+    return x.half() if x.sum() > 0 else x
+""",
+    "a number that is returned": """
+def f(x):
+    if x.sum() > 0:
+        scale = 2.0
+    else:
+        scale = 0.1
+    return x, scale
+""",
+    "a number that is a size": """
+def f(x):
+    if x.sum() > 0:
+        n = 2
+    else:
+        n = 1
+    return x[:n]
+""",
+    "a sum, or all": """
+def f(x):
+    y = x.sum() if x.max() > 0 else x
+    return y * 2
+""",
+    "a transposed one, or not": """
+def f(x):
+    y = x.t() if x.sum() > 0 else x
+    return y * 2
+""",
+    "a row, or all": """
+def f(x):
+    y = x[:1] if x.sum() > 0 else x
+    return y * 2
+""",
+    "an argument that is changed in place by calls": """
+layer = torch.nn.Linear(3, 3)
+def f(x):
+    if x.sum() > 0:
+        x += layer(x)
+    return x * 2
+""",
+    "what has two names": """
+def f(x):
+    h = x * 2
+    g = h
+    if x.sum() > 0:
+        h = h * 2
+    h += 1
+    return h, g
+""",
+    "an argument that a loop changes in place": """
+def f(x):
+    for i in range(5):
+        x += i
+        if x.sum() > 12:
+            break
+    return x * 2
+""",
+    "an argument that an endless loop changes in place": """
+def f(x):
+    while x.sum() < 12:
+        x += 3
+    return x * 2
+""",
+}
+
+REFUSED["a fill with what may be None"] = """
+def f(x, m):
+    return g(x, m, 0.5)
+
+def g(x, m, value=None):
+    if m.any():
+        x = x.masked_fill(m, value)
+    return x * 2
+"""
+REFUSED["a fill of what is written in place later"] = """
+def f(x, m):
+    if m.any():
+        x = x.masked_fill(m, 0.5)
+    x += 1
+    return x * 2
+"""
+
+
+@pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED)
+def test_what_is_likely_wrong_is_not_offered(source):
+    assert offered(HEAD + source) is None
