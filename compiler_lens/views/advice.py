@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
@@ -28,7 +29,9 @@ from compiler_lens.views.doubts import unintended
 from compiler_lens.views.parts import At, Part, Parts, Span, Tone, code, quiet, strong
 from compiler_lens.views.text import clean, joined, microseconds, one_line, percent, plural, seconds, times
 
-_SERIES = 6
+_FIRST, _LAST = 5, 2  # of a long series
+_VALUE = 32  # characters
+_DIGITS = re.compile(r"\d\.\d{6,}")
 # Of one object nothing changed: each has its own value.
 INSTANCES = (CauseClass.ANOTHER_MODULE, CauseClass.ANOTHER_INSTANCE)
 _SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
@@ -270,16 +273,16 @@ def link(card: BreakCard) -> str:
 
 def _report(report: RecompileReport) -> Advice:
     """What to do about the recompiles of a function: the fix for what changed most often."""
-    cause = report.causes[0]
-    others = len(report.causes) - 1
+    cause, first = report.causes[0], report.subjects[0]
+    others, spent = len(report.causes) - len(first), sum(one.seconds for one in first)
     more = f"; and for {plural(others, 'other reason')}" if others else ""
-    share = f", {seconds(cause.seconds)} of it for this" if others and cause.seconds else ""
+    share = f", {seconds(spent)} of it for this" if others and spent else ""
     costliest = max(report.causes, key=lambda one: one.seconds)
-    if share and costliest.seconds > cause.seconds:
+    if share and costliest.seconds > spent:
         share += f" and {seconds(costliest.seconds)} for `{one_line(costliest.subject, 40)}`"
     price = f" {seconds(report.seconds)} of recompiling{share}." if report.seconds else ""
     whose = _of(report.owner)
-    what = f"was recompiled {often(report.recompiles)}: {changed(cause)}{more}.{whose}{price}"
+    what = f"was recompiled {often(report.recompiles)}: {changed(*first)}{more}.{whose}{price}"
     for told in (limit(report), recurred(report) if report.repeats_breaks else "", serving(report)):
         what += f" {sentence(told)}" if told else ""
     if report.follows:
@@ -317,13 +320,16 @@ def recurred(report: RecompileReport) -> str:
     return f"the same {f'{report.repeats_breaks:,} graph breaks' if several else 'graph break'} recurred"
 
 
-def changed(cause: RecompileCause) -> str:
-    """`x.shape[0]` changed (batch size): 8 → 4 → 1."""
+def changed(cause: RecompileCause, *others: RecompileCause) -> str:
+    """`x.shape[0]` changed (batch size): 8 → 4 → 1; with the kinds of all causes that are about it."""
+    steps = cause.whole_series
+    told = series_words(steps) if any(step.value for step in steps) else ""
+    values = f": {told}" if told else ""
     if not (name := one_line(cause.subject, 80)):
-        return f"torch gave no reason{_series(cause)}"
-    kind = "" if cause.cause is CauseClass.OTHER else f" ({kind_of(cause)})"
+        return f"torch gave no reason{values}"
+    kinds = ", ".join(dict.fromkeys(kind_of(one) for one in (cause, *others) if one.cause is not CauseClass.OTHER))
     verb = "differs" if cause.cause in INSTANCES else "changed"
-    return f"{name if ' of the ' in name else f'`{name}`'} {verb}{kind}{_series(cause)}"
+    return f"{name if ' of the ' in name else f'`{name}`'} {verb}{f' ({kinds})' if kinds else ''}{values}"
 
 
 def kind_of(cause: RecompileCause) -> str:
@@ -336,20 +342,21 @@ def kind_of(cause: RecompileCause) -> str:
     return cause.cause.value
 
 
-def _series(cause: RecompileCause) -> str:
-    """`: 8 → 4 → 1`, what repeats with its count."""
+def series_words(steps: Sequence[Step]) -> str:
+    """`8 → 4 → 1`; a long series without its middle, a question mark for a value that nobody told."""
+    # A last value that nobody told is that of a call for which torch compiled no more.
+    known = steps[:-1] if len(steps) > 2 and not steps[-1].value else steps  # noqa: PLR2004 -- from one to another
     told: list[str] = []
-    known = known_steps(cause.series)
-    for step in known[:_SERIES]:
-        several = f" {times(step.times)}" if step.times > 1 else ""
-        told.append(f"{one_line(step.value, 32)}{several}" if step.value else "?")
-    more = " → …" if len(cause.series) > min(_SERIES, len(known)) else ""
-    return f": {' → '.join(told)}{more}" if told else ""
-
-
-def known_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Return a series without a last value that nobody told: that of a call for which torch compiled no more."""
-    return steps[:-1] if len(steps) > 2 and not steps[-1].value else steps  # noqa: PLR2004 -- from one to another
+    for step in known:
+        text = one_line(_DIGITS.sub(lambda m: m[0][:6], step.value), _VALUE) or "?"
+        told.append(f"{text} {times(step.times)}" if step.times > 1 and len(steps) > 1 else text)
+    if len(steps) == 1:  # values that look the same, as two functions of one type do
+        return f"from one {told[0]} to another"
+    if len(told) > _FIRST + _LAST + 1:
+        told[_FIRST:-_LAST] = ["…"]
+    if len(known) < len(steps):
+        told.append("…")
+    return " → ".join(told)
 
 
 def often(count: int) -> str:

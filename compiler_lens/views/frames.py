@@ -129,7 +129,7 @@ def _reasons(recording: Recording, selection: Selection) -> Reasons:
                 found.setdefault(event.compile_id, (ToView(f"break {number}", "breaks", number), f": {why(card)}"))
     for report in reports_of(recording, selection):
         if report.limit:
-            found[report.limit] = (f"recompiled {often(report.recompiles)}: {changed(report.causes[0])}",)
+            found[report.limit] = (f"recompiled {often(report.recompiles)}: {changed(*report.subjects[0])}",)
     for compilation in recording.compilations:
         if compilation.outcome is Outcome.FAILED and compilation.failure and compilation.failure_line:
             at = At(compilation.failure_line, short=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct, convert
@@ -17,17 +16,14 @@ from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
 from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step
 from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
-from compiler_lens.views.advice import INSTANCES, kind_of, known_steps, limit, ranked, recurred, sentence, serving
+from compiler_lens.views.advice import INSTANCES, kind_of, limit, ranked, recurred, sentence, series_words, serving
 from compiler_lens.views.document import Aside, Block, Card, Document, Field, Fields, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, coded, quiet, sequence, strong
 from compiler_lens.views.text import one_line, plural, seconds, times
 
-_VALUE = 32  # characters
-_FIRST, _LAST = 5, 2  # of a long series
 _CAUSES = 2  # in a headline
 _RAW = 3  # of torch's messages
 _IDS = 4  # of compilations
-_DIGITS = re.compile(r"\d\.\d{6,}")
 
 
 class ChangeFacts(Struct, frozen=True):
@@ -133,8 +129,8 @@ def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
     parts = f", in {report.parts} parts" if report.parts > 1 else ""
     note: list[Part] = [f" was compiled {plural(report.compilations, 'time')}{parts}"]
     if not selection.for_page:  # where there is room, each cause has its values beside it
-        changed = [_changed(cause) for cause in report.causes[:_CAUSES]]
-        if (more := len(report.causes) - _CAUSES) > 0:
+        changed = [_changed(causes) for causes in report.subjects[:_CAUSES]]
+        if (more := sum(map(len, report.subjects[_CAUSES:]))) > 0:
             changed.append(plural(more, "other cause"))
         note.append(f": {'; '.join(changed)}")
     if report.seconds:
@@ -144,34 +140,21 @@ def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
     return Card(number, _function(report.function), tuple(blocks), note=tuple(note), is_counted=False)
 
 
-def _changed(cause: RecompileCause) -> str:
+def _changed(causes: Sequence[RecompileCause]) -> str:
+    """What changed, from which value to which, in all causes that are about it."""
+    cause = causes[0]
     if cause.cause is CauseClass.DEAD_OBJECT:
         return f"{cause.subject} does not exist any more"
-    verb = "differs" if cause.cause in INSTANCES else "changed"
-    told = f"{cause.subject or 'something'} {verb}", _series(cause.series), f"({kind_of(cause)})"
+    verb, kinds = "differs" if cause.cause in INSTANCES else "changed", ", ".join(dict.fromkeys(map(kind_of, causes)))
+    told = f"{cause.subject or 'something'} {verb}", series_words(cause.whole_series), f"({kinds})"
     return " ".join(filter(None, told))
-
-
-def _series(steps: Sequence[Step]) -> str:
-    """`8 → 4 → 1`; a long series without its middle, a question mark for a value that nobody told."""
-    told: list[str] = []
-    for step in known_steps(tuple(steps)):
-        text = one_line(_DIGITS.sub(lambda m: m[0][:6], step.value), _VALUE) or "?"
-        told.append(f"{text} {times(step.times)}" if step.times > 1 and len(steps) > 1 else text)
-    if len(steps) == 1:  # values that look the same, as two functions of one type do
-        return f"from one {told[0]} to another"
-    if len(told) > _FIRST + _LAST + 1:
-        told[_FIRST:-_LAST] = ["…"]
-    if len(known_steps(tuple(steps))) < len(steps):
-        told.append("…")
-    return " → ".join(told)
 
 
 def _chapter(cause: RecompileCause, selection: Selection) -> Card:
     """One cause: the line, why it matters, what to do, and torch's own messages."""
     blocks: list[Block] = []
-    if selection.for_page and cause.series:
-        blocks.append(line(code(_series(cause.series)), indent=6))
+    if selection.for_page and cause.whole_series:
+        blocks.append(line(code(series_words(cause.whole_series)), indent=6))
     if cause.line:
         blocks.append(_source(cause.line))
     fix = cause.fix

@@ -109,7 +109,7 @@ def _recompiles(summary: Summary, room: Room) -> Iterator[Section]:
         if report.limit:
             ended = Span("  limit hit: eager for anything new", Tone.WARN)
         blocks.append(line(counted, strong(report.function.name), *place, price, ended))
-        blocks += [line(changed(cause), indent=7) for cause in report.causes[: room.wrapped]]
+        blocks += [line(changed(*causes), indent=7) for causes in report.subjects[: room.wrapped]]
     blocks += more(len(summary.recompiles) - room.causes, "function", "recompiles")
     total = sum(report.recompiles for report in summary.recompiles)
     told = f"{plural(total, 'recompile')} of {plural(len(summary.recompiles), 'function')}"

@@ -15,6 +15,7 @@ from compiler_lens.facts.overview.shared import costs_of, files_of, provenance_o
 from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import CompileId, Direction, SourcePlace
 from compiler_lens.recording.model import Recording
 from compiler_lens.views import document as doc
@@ -210,9 +211,9 @@ def _notes(facts: LineFacts, *, whole: bool) -> Iterator[LineNote]:
         yield LineNote(CALLS, 1, head, " ", quiet("is in what is called here"))
     for failure in facts.failures:
         yield LineNote(FAILED, 0, ToView("failed here", "frames", tone=Tone.BAD), ": ", failure)
-    for cause in facts.guards:
+    for causes in grouped(facts.guards, lambda one: (one.subject or id(one), one.whole_series)).values():
         head = ToView("recompiled" if whole else "", "recompiles", tone=Tone.CODE)
-        yield LineNote(GUARD, 2, head, ": " if whole else "", quiet(changed(cause)))
+        yield LineNote(GUARD, 2, head, ": " if whole else "", quiet(changed(*causes)))
 
 
 # -- every file, with the kernels of each line

@@ -23,7 +23,7 @@ from compiler_lens.recording.model import (
     SourceLine,
     Trust,
 )
-from compiler_lens.render.console import view
+from compiler_lens.render.console import report, view
 from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
 from compiler_lens.views.registry import FORMAT, VIEWS
@@ -157,7 +157,14 @@ def test_source_of_a_megabyte_line_is_whole_and_highlighted_code_is_the_same_cod
 
 
 def test_recompiles_tell_the_values_as_a_series():
-    assert "lr.shape[0] changed 2 → 3 → 4 → 5 → 6 → 7 → 8 (size)" in shown(samples.broken(), "recompiles", width=120)
+    """Of several classes of causes as one, in the order in which they came, and alike in each view."""
+    for name in ("recompiles", "findings", "report"):
+        made = report(samples.broken(), width=120) if name == "report" else shown(samples.broken(), name, width=120)
+        told = " ".join(made.split())
+        assert "lr.shape[0]" in told
+        assert "0 → 1 → 2 → 3 → 4 → … → 7 → 8" in told
+        assert "(size, a size of 0 or 1)" in told
+        assert "2 → 3 → 4 → 5" not in told
 
 
 def test_guards_stand_beside_the_line_that_asked_for_them():

@@ -79,6 +79,9 @@ class RecompileCause(Struct, frozen=True):
     objects: int = 0  # that share the code, of recompiles for another one
     is_serving: bool = False  # what tells a call for the prompt (prefill) from one for a token after it (decode)
     tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
+    all_changes: tuple[
+        Change, ...
+    ] = ()  # of what changed, for this and for other causes; empty if this is the only one
     pinned: SourceLine | None = None  # of a size: the line that needs it as a number whenever it is compiled, a loop's
 
     @property
@@ -102,16 +105,25 @@ class RecompileCause(Struct, frozen=True):
 
         Of several frames, a function and its rests after graph breaks, those of the one recompiled most often.
         """
-        frames = grouped(self.changes, lambda change: change.frame)
-        values: list[str] = []
-        for change in max(frames.values(), key=len):
-            if values and values[-1] == change.new != change.old and change.new:
-                continue  # another entry of the same function learns of the value that is there already
-            if not values or (change.old and change.old != values[-1]):
-                values.append(change.old)
-            values.append(change.new)
-        steps = tuple(Step(value, len(list(same))) for value, same in groupby(values))
-        return steps if any(values) else ()
+        return _series(self.changes)
+
+    @property
+    def whole_series(self) -> tuple[Step, ...]:
+        """The same of all changes of what changed, whatever class each is of: a size may be 1 after it was others."""
+        return _series(self.all_changes or self.changes)
+
+
+def _series(changes: Sequence[Change]) -> tuple[Step, ...]:
+    frames = grouped(changes, lambda change: change.frame)
+    values: list[str] = []
+    for change in max(frames.values(), key=len):
+        if values and values[-1] == change.new != change.old and change.new:
+            continue  # another entry of the same function learns of the value that is there already
+        if not values or (change.old and change.old != values[-1]):
+            values.append(change.old)
+        values.append(change.new)
+    steps = tuple(Step(value, len(list(same))) for value, same in groupby(values))
+    return steps if any(values) else ()
 
 
 class RecompileReport(Struct, frozen=True):
@@ -133,6 +145,11 @@ class RecompileReport(Struct, frozen=True):
     def is_near_limit(self) -> bool:
         """Whether few more compilations, or none, are kept before calls run eagerly."""
         return self.limit is None and self.entries >= max(self.allowed - _NEAR, _NEAR)
+
+    @property
+    def subjects(self) -> tuple[tuple[RecompileCause, ...], ...]:
+        """The causes by what changed; each of those that torch gave no reason for is by itself."""
+        return tuple(map(tuple, grouped(self.causes, lambda cause: cause.subject or id(cause)).values()))
 
     @property
     def follows(self) -> SourceLine | None:
@@ -197,7 +214,7 @@ def _report(
         groups.setdefault((decided.failed.cause, phrase(decided.failed.subject, names)), []).append(decided)
     owner = _owner(function, members, {kind for kind, _ in groups}, whole)
     causes = [_cause(kind, subject, group, function, facts) for (kind, subject), group in groups.items()]
-    causes = [_from_there(cause, owner) for cause in causes]
+    causes = [_from_there(cause, owner) for cause in _with_all_changes(causes, recompiles)]
     frames = {facts.epochs.first(recompile.compile_id) for recompile in recompiles}
     ours = [c for c in members if facts.epochs.first(c.compile_id) in frames]
     refused = [c.compile_id for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT]
@@ -220,6 +237,22 @@ def _report(
         _allowed(ours),
         stages({c.compile_id: facts.values[c.compile_id] for c in ours if c.compile_id in facts.values}),
     )
+
+
+def _with_all_changes(causes: Sequence[RecompileCause], recompiles: Sequence[Recompile]) -> list[RecompileCause]:
+    """Return causes that are about one value with all changes of it, in the order in which they came."""
+    numbers = {recompile.compile_id: number for number, recompile in enumerate(recompiles)}
+    changes: dict[str, list[Change]] = {}
+    for cause in causes:
+        changes.setdefault(cause.subject, []).extend(cause.changes)
+    for several in changes.values():
+        several.sort(key=lambda change: numbers[change.recompile.compile_id])
+    return [
+        replace(cause, all_changes=tuple(every))
+        if cause.subject and len(every := changes[cause.subject]) > cause.count
+        else cause
+        for cause in causes
+    ]
 
 
 # What a call brings with it: whoever makes the call can change it.

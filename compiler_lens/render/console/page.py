@@ -140,8 +140,10 @@ def render(lines: Iterable[Text], page: Page) -> str:
         text = one.plain
         if console is not None:
             fitting = one.copy()
-            if one.overflow != "ignore":
-                fitting.truncate(page.width, overflow="ellipsis")
+            if one.overflow != "ignore" and one.cell_len > page.width:
+                fitting.truncate(page.width - 1)
+                fitting.rstrip()
+                fitting.append("…")
             segments = fitting.render(console, end="")
             styled = [style.render(t, color_system=ColorSystem.STANDARD) if style else t for t, style, _ in segments]
             made.append("".join(styled))
