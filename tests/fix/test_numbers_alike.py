@@ -54,12 +54,12 @@ def outcome(function: Callable[..., Any], given: Arguments) -> list[Any]:
     arguments = copied(given)
     try:
         result = function(**arguments)
+        results = [one for one in (result if isinstance(result, tuple) else (result,)) if isinstance(one, torch.Tensor)]
+        for one in results:
+            if one.requires_grad and one.is_floating_point():
+                one.sum().backward(retain_graph=True)
     except Exception as error:  # noqa: BLE001 -- whatever it raises is what it does
         return [error]
-    results = [one for one in (result if isinstance(result, tuple) else (result,)) if isinstance(one, torch.Tensor)]
-    for one in results:
-        if one.requires_grad and one.is_floating_point():
-            one.sum().backward(retain_graph=True)
     kinds = [(one.requires_grad, one.device) if isinstance(one, torch.Tensor) else one for one in results]
     gradients = [one.grad for one in arguments.values() if isinstance(one, torch.Tensor) and one.is_leaf]
     return [result, kinds, gradients, list(arguments.values())]
@@ -101,7 +101,11 @@ def is_wide(x: torch.Tensor) -> bool:
 
 
 def of_a_floating_dtype(x: torch.Tensor, *s: torch.Tensor) -> bool:
-    return x.is_floating_point() and all(one.dtype == x.dtype or not one.is_floating_point() for one in s)
+    return x.is_floating_point() and all(one.dtype == x.dtype or is_of_integers(one) for one in s)
+
+
+def is_of_integers(s: torch.Tensor) -> bool:
+    return not s.is_floating_point() and s.dtype != torch.bool
 
 
 def fits(s: torch.Tensor) -> bool:
