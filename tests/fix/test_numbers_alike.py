@@ -109,7 +109,7 @@ def is_of_integers(s: torch.Tensor) -> bool:
 
 
 def fits(s: torch.Tensor) -> bool:
-    return s.numel() == 1 and bool(s.isfinite()) and abs(float(s)) < 2**63
+    return s.numel() == 1 and bool(s.isfinite()) and abs(float(s.detach())) < 2**63
 
 
 def is_of_numpys(*tensors: torch.Tensor) -> bool:
