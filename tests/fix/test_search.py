@@ -70,6 +70,13 @@ def test_what_changes_results_or_raises_is_not_the_best_and_not_built_upon() -> 
     assert found.best.offers == (C,)
 
 
+def test_what_does_not_end_an_error_that_was_there_is_tried_again_once_that_is_gone() -> None:
+    outcomes = {"211": seen(0, A, B, error="no"), "121": seen(2, A), "221": seen(0)}
+    found = Program(outcomes).searched(seen(0, A, B, error="no"))
+    assert found.best is not None
+    assert found.best.offers == (B, A)
+
+
 def test_a_break_behind_another_is_found() -> None:
     """The function ran eagerly from its first break on: with that mended it breaks at the next, no better counted."""
     program = Program({"211": seen(1, B, eager=1), "221": seen(0), "121": seen(1, A, eager=1)})

@@ -109,6 +109,7 @@ class Observed(Struct, frozen=True):
     against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change
     is_markable: bool = False  # a graph breaks in a function that could have a mark of torch's
     computed: frozenset[tuple[str, str]] = frozenset()  # lines, by file and text, of which something is in a graph
+    eager: tuple[str, ...] = ()  # functions that run eagerly, wholly or in part
     others: OtherInputs = OtherInputs()  # calls with other inputs than the program's own
 
     @property

@@ -42,13 +42,8 @@ _IMPORT = "`import torch`"  # among what a rewrite needs
 def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()) -> Observed:
     """Return what a recording says of a run, and what it offers; `called` is what functions were given and returned."""
     explained = explain(recording, user_paths=own.paths)
-    figures = Figures(
-        len(recording.graph_breaks),
-        len(recording.recompiles),
-        sum(
-            function.treatment in _NOT_COMPILED and not function.generator for function in explained.coverage.functions
-        ),
-    )
+    eager = [one for one in explained.coverage.functions if one.treatment in _NOT_COMPILED and not one.generator]
+    figures = Figures(len(recording.graph_breaks), len(recording.recompiles), len(eager))
     inner = list(_inner_breaks(explained, own))
     marks, computed = list(_last_resorts(recording, inner)), computed_lines(recording, own)
     found = [
@@ -66,6 +61,7 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         figures, count(recording), tuple(offers.values()), others, targets, is_markable=bool(marks),
         findings=explained.findings, against=against(recording, explained),
         computed=frozenset((line.file, line.code.strip()) for line in computed),
+        eager=tuple(dict.fromkeys(one.name.name for one in eager)),
     )  # fmt: skip
 
 

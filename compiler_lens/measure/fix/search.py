@@ -161,7 +161,8 @@ class Search:
         found = self._states[every] = _State(self._attempt(texts, every), texts, every)
         helps = self._is_better(found, base)
         self._tried.append(Trial(every, texts, self._first.observed.figures, found.observed, helps))
-        if len(offers) == 1 and (found.observed.error or found.observed.results is Results.DIFFER):
+        is_wrong = found.observed.results is Results.DIFFER or (found.observed.error and not base.observed.error)
+        if len(offers) == 1 and is_wrong:
             (self._failed_on_unknown if is_unknown else self._failed).add(offers[0].edit)
         return found
 

@@ -289,7 +289,8 @@ def _nothing(fix: Fix) -> Iterator[Block]:
     elif not (first.error or first.broken or worth or eager):
         yield steps.but_there_is(first.against)
     elif eager:
-        yield paragraph(f"{_run_eagerly(eager)}; no edit can be tried for that.", tone=Tone.WARN)
+        named = f": {_listed(first.eager)}" if first.eager else ""
+        yield paragraph(*coded(f"{_run_eagerly(eager)}{named}; no edit can be tried for that."), tone=Tone.WARN)
     else:
         yield paragraph("Nothing could be tried.", tone=Tone.WARN)
     yield from _errors(first)
@@ -355,11 +356,7 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
         yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
     yield from _other_inputs(best.observed.others)
-    before, after = best.before, best.observed.figures
-    gain = "it compiles"
-    if before and after:
-        figures = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items()]
-        gain = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
+    after = best.observed.figures
     same = {
         Results.EQUAL: "the same results",
         Results.UNKNOWN: "results that could not be compared",
@@ -367,8 +364,11 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
     others = best.observed.others.same
     same += f", also in {plural(others, 'call')} with other inputs" if others else ""
     left = after.eager_functions if after else 0
-    still = f" {_run_eagerly(left, 'still ')}." if left else ""
-    yield paragraph(f"{gain[:1].upper()}{gain[1:]}, with {same}.{still}", tone=Tone.WARN if left else Tone.GOOD)
+    named = f": {_listed(best.observed.eager)}" if best.observed.eager else ""
+    still = f" {_run_eagerly(left, 'still ')}{named}." if left else ""
+    gain = _gain(best.before, after)
+    is_whole = after and not any(getattr(after, name) for name in _FIGURES)
+    yield paragraph(*coded(f"{gain}, with {same}.{still}"), tone=Tone.GOOD if is_whole else Tone.WARN)
     yield from _still_broken(fix, best)
     if after and after.graph_breaks == left == 0:
         yield paragraph(*coded(_KEEP), tone=Tone.QUIET)
@@ -379,6 +379,21 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
     if not is_written:
         applied = "" if fix.included else ", or with --apply to have it written"
         yield Line((quiet(f"Again with --patch FILE for a patch{applied}."),), whole=True)
+
+
+def _gain(before: Figures | None, after: Figures | None) -> str:
+    if before and after:
+        figures = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items()]
+        said = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
+        return said[:1].upper() + said[1:]
+    found = [(words, getattr(after, name, 0)) for name, words in _FIGURES.items()]
+    left = " and ".join(f"{number(now)} {words}" for words, now in found if now)
+    return f"It does not raise any more; left are {left}" if left else "It does not raise any more"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {number(len(names) - _SHOWN)} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
 
 
 def _still_broken(fix: Fix, best: Trial) -> Iterator[Block]:
