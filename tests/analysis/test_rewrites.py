@@ -540,6 +540,73 @@ def test_a_check_becomes_an_asynchronous_one(source, words):
     assert "CUDA context" in found.needs
 
 
+CHECKED = """
+import contextlib
+
+class Check(torch.nn.Module):
+    def forward(self, x):
+        if x.isnan().any():
+            raise ValueError("nan")
+        return x * 2
+
+def check(x):
+    if x.isinf().any():
+        raise ValueError("inf")
+    return x * 2
+
+def through(x):
+    return check(x) + 1
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.check = Check()
+
+    def forward(self, x):
+        return self.check(x)
+
+model = torch.compile(Model())
+"""
+CAUGHT = {
+    "a call": ("inf", "try:\n    check(x)\nexcept ValueError:\n    pass\n"),
+    "a call through another": ("inf", "try:\n    y = through(x) * 2\nexcept Exception:\n    raise\n"),
+    "a call of what is compiled": (
+        "inf",
+        "fast = torch.compile(check)\ntry:\n    fast(x)\nexcept ValueError:\n    pass\n",
+    ),
+    "suppress": ("inf", "def g(x):\n    with contextlib.suppress(ValueError):\n        return through(x)\n"),
+    "a call of the module": (
+        "nan",
+        "def g(x):\n    try:\n        return model(x)\n    except ValueError:\n        return x\n",
+    ),
+    "a call of its module": (
+        "nan",
+        "def g(x):\n    try:\n        return Check()(x) + model.check(x)\n    except ValueError:\n        return x\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "caller"), CAUGHT.values(), ids=CAUGHT)
+def test_an_error_that_a_caller_catches_stays_as_it_is(kind, caller):
+    line = f"if x.is{kind}().any()"
+    assert suggestion(HEAD + CHECKED + caller, BRANCH, line) is None
+    without = caller.replace("try:", "if True:").replace("contextlib.suppress(ValueError)", "open(x)")
+    without = without.replace("except ValueError:", "if True:").replace("except Exception:", "if True:")
+    found = suggestion(HEAD + CHECKED + without, BRANCH, line)
+    assert found.after == (f"torch._assert_async(~x.is{kind}().any(), '{kind}')",)
+    assert "a RuntimeError: no `except ValueError` of a caller catches it" in found.needs
+
+
+def test_an_error_that_is_one_of_torchs_says_nothing_of_its_type():
+    found = suggestion(HEAD + CHECKED.replace("ValueError", "RuntimeError"), BRANCH, "if x.isinf().any()")
+    assert found.needs == "on a GPU a failed check ends the process's CUDA context"
+
+
+def test_an_error_that_the_same_function_suppresses_stays_as_it_is():
+    source = "import contextlib\ndef f(x):\n    with contextlib.suppress(ValueError):\n        if x.isnan().any():\n            raise ValueError\n    return x\n"
+    assert suggestion(HEAD + source, BRANCH, "if x.isnan") is None
+
+
 @pytest.mark.parametrize("name", ["assert", "raise", "raise unless", "raise on a comparison", "check of all"])
 def test_the_asynchronous_check_still_finds_what_is_wrong(name):
     text = HEAD + CHECKS[name][0]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.branches import branching, guarded_branching
+from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
@@ -16,7 +16,6 @@ from compiler_lens.recording.source_text import Sources
 
 __all__ = ["Rewrite", "alternative", "columns_at", "rewrite", "shown_at", "used_later"]
 
-_HANDLING = tuple(kind for name in ("Try", "TryStar") if (kind := getattr(ast, name, None)) is not None)
 _Rule = Callable[[Site, BreakCause], Rewrite | None]
 
 # By the words of torch's graph break registry, 2.11 to 2.15; the first rule that knows the statement answers.
@@ -99,9 +98,11 @@ def _first(
 ) -> Rewrite | None:
     try:
         site = site_at(sources, at, seen) if rules else None
-        # a handler may count on what the line raises
-        if site is None or any(isinstance(s, _HANDLING) for s in site.around):
+        if site is None or is_handled(site):
             return None
-        return next((found for rule in rules if (found := rule(site, cause)) is not None), None)
+        found = next((found for rule in rules if (found := rule(site, cause)) is not None), None)
+        # an error of another type is one that the caller's handler does not know
+        is_check = found is not None and any("._assert_async(" in line for line in found.after)
+        return None if is_check and is_handled_by_a_caller(site) else found
     except RecursionError:  # an expression nested deeper than Python's stack
         return None

@@ -122,7 +122,9 @@ def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rew
             said = words
         case ast.JoinedStr(values=parts):
             said = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
-    needs = f"the error is then a RuntimeError, not {error}; on a GPU a failed check ends the process's CUDA context"
+    other = f"no `except {error}` of a caller catches it" if error else "not its own"
+    needs = "" if error == "RuntimeError" else f"the error is then a RuntimeError: {other}"
+    needs = _joined(needs, "on a GPU a failed check ends the process's CUDA context")
     return site.rewrite([f"{site.torch}._assert_async({test}, {(said or test)!r})"], needs)
 
 
@@ -300,7 +302,7 @@ def _raise(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite |
     elif is_boolean(asked) and called(asked):
         inverse = f"~{test}"
     made, arguments = (error.func, error.args) if isinstance(error, ast.Call) else (error, [])
-    return _checked(site, inverse, arguments[0] if arguments else None, dotted(made) or "its own")
+    return _checked(site, inverse, arguments[0] if arguments else None, dotted(made))
 
 
 def _alike(site: Site, one: ast.expr, other: ast.expr) -> bool:
