@@ -121,40 +121,39 @@ def is_of_numpys_alone(*tensors: torch.Tensor) -> bool:
     return is_of_numpys(*tensors) and not any(one.requires_grad for one in tensors)
 
 
+# Parts of conditions, with N for each tensor that they name, or for several.
 HOLDS: Mapping[str, Callable[..., bool]] = {
-    r"`(.+)` has no dimensions": lambda s: s.dim() == 0,
-    r"`(.+)` has one dimension": lambda s: s.dim() == 1,
-    r"`(.+)` has a floating-point dtype": of_a_floating_dtype,
-    r"`(.+)` has a floating-point dtype, `(.+)` the same or an integer one, and both are on one device": (
-        of_a_floating_dtype
+    "N without dimensions": lambda *s: all(one.dim() == 0 for one in s),
+    "N with one dimension": lambda s: s.dim() == 1,
+    "N of a floating-point dtype": of_a_floating_dtype,
+    "N of a floating-point dtype, N of the same or of integers, all on one device": of_a_floating_dtype,
+    "N of float32": is_wide,
+    "N of float32, N of float32 or int64, all on one device": (
+        lambda x, *s: is_wide(x) and all(one.dtype in {torch.float32, torch.int64} for one in s)
     ),
-    r"`(.+)` is float32": is_wide,
-    r"`(.+)` is float32, `(.+)` too or int64, and both are on one device": (
-        lambda x, s: is_wide(x) and s.dtype in {torch.float32, torch.int64}
+    "what it meets of a floating-point dtype, N of the same or of integers, all on one device": (
+        lambda s: s.dtype == torch.float32
     ),
-    r"`(.+)` fits into int64, and is not nan": fits,
-    r"numbers are then rounded as float32 is": lambda: True,  # which assert_close allows for
-}
-HOLDS = {
-    **HOLDS,
-    r"`(.+)` without requires_grad: of a leaf that has it the deepcopy has it, too, of another it is an error": (
-        lambda x: type(x) is torch.Tensor and not x.requires_grad
+    "N within int64, and not nan": fits,
+    "numbers are then rounded as float32 is": lambda: True,  # which assert_close allows for
+    "N without requires_grad: of a leaf that has it the deepcopy has it, too, of another it is an error": (
+        lambda x: not x.requires_grad
     ),
-    r"`(.+)` has the shape, dtype and device of `(.+)`": lambda v, x: (v.shape, v.dtype) == (x.shape, x.dtype),
-    r"`.+` has no views, and is none": lambda: True,  # as the functions here have it
-    r"neither `.+` nor `.+` is written in place later": lambda: True,
-    r"nothing that was computed of `.+` is still to run backward": lambda: True,
-    r"`(.+)`: float32 or float64, with dimensions": is_of_numpys,
-    r"`(.+)`: float32 or float64, with dimensions, and without requires_grad": is_of_numpys_alone,
-    r"`(.+)` and `(.+)`: both float32 or both float64, with dimensions, and without requires_grad": is_of_numpys_alone,
-    r"all of them are float32, or all int64, without dimensions, and on the device where their list is to be": (
+    "N has the shape, dtype and device of N": lambda v, x: (v.shape, v.dtype) == (x.shape, x.dtype),
+    "N has no views, and is none": lambda _: True,  # as the functions here have it
+    "neither N nor N is written in place later": lambda *_: True,
+    "nothing that was computed of N is still to run backward": lambda _: True,
+    "N: float32 or float64, with dimensions": is_of_numpys,
+    "N: float32 or float64, with dimensions, and without requires_grad": is_of_numpys_alone,
+    "N: both float32 or both float64, with dimensions, and without requires_grad": is_of_numpys_alone,
+    "all of them are float32, or all int64, without dimensions, and on the device where their list is to be": (
         lambda s, t: s.dtype == t.dtype and s.dtype in {torch.float32, torch.int64} and s.dim() == t.dim() == 0
     ),
-    r"all of them are float32, without dimensions, and on the device where their list is to be": (
+    "all of them are float32, without dimensions, and on the device where their list is to be": (
         lambda s, t: s.dtype == t.dtype == torch.float32 and s.dim() == t.dim() == 0
     ),
-    r"of no copies it is a tensor without rows, where `torch.stack` is an error": lambda n: n > 0,
-    r"neither is empty, or a view \(`.detach\(\)`, `.data`\) of the other's memory": (
+    "of no copies it is a tensor without rows, where torch.stack is an error": lambda n: n > 0,
+    "neither is empty, or a view (.detach(), .data) of the other's memory": (
         lambda x, y: x is y or bool(x.numel() and y.numel() and x.data_ptr() != y.data_ptr())
     ),
 }
@@ -172,14 +171,16 @@ def holds(needs: str, given: Arguments, before: list[Any]) -> bool:
 
 
 def part_holds(part: str, given: Arguments) -> bool:
-    for pattern, test in HOLDS.items():
-        if found := re.fullmatch(pattern, part):
-            try:
-                unnamed = next((names for words, names in NAMED.items() if part.startswith(words)), ())
-                return test(*(value(text, given) for text in (*found.groups(), *unnamed)))
-            except (RuntimeError, IndexError, TypeError):  # as the sum of what has none: the line is an error, too
-                return True
-    raise AssertionError(f"no test says when it holds: {part}")
+    names = next((names for words, names in NAMED.items() if part.startswith(words)), None)
+    if names is None:
+        test, names = re.sub(r"`[^`]+`( and `[^`]+`)*", "N", part), re.findall(r"`([^`]+)`", part)
+    else:
+        test = part.replace("`", "")
+    assert test in HOLDS, "no test says when it holds"
+    try:
+        return HOLDS[test](*(value(name, given) for name in names))
+    except (RuntimeError, IndexError, TypeError):  # as the sum of what has none: the line is an error, too
+        return True
 
 
 def agrees(text: str, cause: BreakCause, inputs: Iterator[Arguments]) -> tuple[Rewrite, int, int]:
@@ -320,7 +321,7 @@ def test_a_tensor_in_place_of_a_number_computes_the_same(text: str, inputs: Call
 def test_a_name_that_means_another_tensor_by_then_is_not_said() -> None:
     text = "def f(x):\n    n = x.max().item()\n    x = x.half()\n    return x * n\n"
     found, _ = rewritten(HEAD + text, BreakCause(ITEM))
-    assert found.needs.startswith("what it meets has a floating-point dtype, `x.max()` the same or an integer one")
+    assert found.needs.startswith("what it meets of a floating-point dtype, `x.max()` of the same or of integers")
 
 
 # -- other calls

@@ -342,6 +342,9 @@ _DEPTH = 4  # assignments that a value is followed through
 _LONGEST_NAMED = 30  # characters of an expression that a condition names
 
 
+_Needs = dict[str, dict[str, None]]  # what is taken for granted of `{s}`, and of which tensors that is
+
+
 class _Meeting(Struct, frozen=True):
     """Where a number comes to a tensor in arithmetic."""
 
@@ -360,7 +363,7 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
         return stacked
     every = {n: tensor for n in calls_in(statement) if (tensor := _number_of(site, n)) is not None}
     changes: list[Change] = []
-    needs: dict[str, None] = {}
+    needs: _Needs = {}
     for call, tensor in every.items():
         parent = site.parents().get(call)
         if parent in every:  # of float(x.item()) the outer one
@@ -371,9 +374,19 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
             return None
         changes.append((call, _kept(site, call, tensor)))
         if not syntax.has_no_dimensions(tensor):
-            needs[f"`{site.source(tensor)}` has no dimensions"] = None
-        needs |= dict.fromkeys(_alike(site, tensor, met, is_int=called(call) == "int"))
-    return site.edit(changes, "; ".join(needs))
+            _add(needs, "{s} without dimensions", site, tensor)
+        for need in _alike(site, tensor, met, is_int=called(call) == "int"):
+            _add(needs, need, site, tensor)
+    return site.edit(changes, _told(needs))
+
+
+def _add(needs: _Needs, need: str, site: Site, tensor: ast.expr) -> None:
+    text = f"`{site.source(tensor)}`"
+    needs.setdefault(need, {})[text if len(text) <= _LONGEST_NAMED else "the number's tensor"] = None
+
+
+def _told(needs: _Needs) -> str:
+    return "; ".join(need.replace("{s}", " and ".join(tensors)) for need, tensors in needs.items())
 
 
 def _kept(site: Site, call: ast.Call, tensor: ast.expr) -> str:
@@ -401,19 +414,16 @@ def _alike(site: Site, tensor: ast.expr, met: Sequence[_Meeting], *, is_int: boo
     texts = list(dict.fromkeys(site.source(one.tensor) for one in met))
     is_own = _is_of(site, tensor, met)
     is_named = len(texts) == 1 and len(texts[0]) <= _LONGEST_NAMED and _is_one(site, met)
-    x = f"`{texts[0]}`" if is_named else "what it meets"
-    s = f"`{site.source(tensor)}`"
-    if len(s) > _LONGEST_NAMED:
-        s = "the number's tensor"
+    x = f"`{texts[0]}`" if is_named and "item(" not in texts[0] else "what it meets"
     if is_int:
-        yield f"{s} fits into int64, and is not nan"
+        yield "{s} within int64, and not nan"
     if _is_computed(met):
-        yield f"{x} is float32" + ("" if is_own else f", {s} too or int64, and both are on one device")
+        yield f"{x} of float32" + ("" if is_own else ", {s} of float32 or int64, all on one device")
         yield "numbers are then rounded as float32 is"
     elif not is_own:
-        yield f"{x} has a floating-point dtype, {s} the same or an integer one, and both are on one device"
+        yield f"{x} of a floating-point dtype, {{s}} of the same or of integers, all on one device"
     elif called(tensor) not in _OF_ITS_DTYPE or is_int or any(one.is_power for one in met):
-        yield f"{x} has a floating-point dtype"
+        yield f"{x} of a floating-point dtype"
     if any(one.divides for one in met):
         yield "where Python raises ZeroDivisionError, there is inf or nan"
 
@@ -488,8 +498,10 @@ def _iterated(site: Site, loop: ast.For) -> Rewrite | None:
         return None
     copied = "" if syntax.is_new_tensor(tensor) else ".clone()"
     after = f"for {name} in {site.atom(tensor)}.detach(){copied}.unbind():"
-    needs = [f"`{site.source(tensor)}` has one dimension", *_alike(site, tensor, met, is_int=False)]
-    return Rewrite((head[0].rstrip(),), (after,), is_complete=True, needs="; ".join(needs))
+    needs: _Needs = {}
+    for need in ("{s} with one dimension", *_alike(site, tensor, met, is_int=False)):
+        _add(needs, need, site, tensor)
+    return Rewrite((head[0].rstrip(),), (after,), is_complete=True, needs=_told(needs))
 
 
 def _stacked(site: Site) -> Rewrite | None:
