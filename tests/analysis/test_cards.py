@@ -126,6 +126,25 @@ def test_one_line_with_two_causes_is_two_places():
 
 
 @pytest.mark.parametrize(
+    ("code", "is_said"),
+    [
+        ("total += loss.item()", True),
+        ('print("loss", float(out["val_loss"]))', True),
+        ("return [l.item() for l in losses]", True),
+        ("scale = x.abs().max().item()", False),
+        ("n = closses.item()", False),
+        ("n = lossless.item()", False),
+        ("", False),
+    ],
+)
+def test_only_of_a_line_that_reads_a_loss_it_is_said_to_leave_that(code, is_said):
+    cause = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False", "GB0124")
+    (card,) = break_cards(recording(samples.graph_break(1, cause, 18, code)))
+    assert card.remedy.name == "item"
+    assert card.remedy.leave == ("Reading a loss for the log belongs outside of the compiled function." * is_said)
+
+
+@pytest.mark.parametrize(
     "make", [samples.broken, samples.many, samples.hostile, samples.nothing_compiled, samples.empty]
 )
 def test_the_cards_partition_the_events(make):

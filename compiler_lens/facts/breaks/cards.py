@@ -201,6 +201,8 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     if owner.is_yours and place is not None and not is_own:
         owner = library("torch" if "/torch/" in slashed(place.file) else "the standard library", owner.line)
     found = remedy_for(cause, shown)
+    if found and found.leave_at and not re.search(found.leave_at, place.code if place else ""):
+        found = replace(found, leave="")
     broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
     for event in events:
         if function := homes.get(event.compile_id):

@@ -63,6 +63,7 @@ class Remedy(Struct, frozen=True, kw_only=True):
     setting: Setting | None = None
     hinted: str = ""  # what comes of a setting that torch names and that is not offered, one sentence
     leave: str = ""  # when not to touch it
+    leave_at: str = ""  # a regular expression that is found in a line of which that is to be said; empty: any
 
 
 class Rewrite(Struct, frozen=True):
