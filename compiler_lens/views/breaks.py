@@ -22,7 +22,7 @@ from compiler_lens.recording.source_text import Excerpt
 from compiler_lens.views import document as doc
 from compiler_lens.views.advice import belongs, effect, following, hinted, link, ranked, sentence, why
 from compiler_lens.views.document import Block, Document, Field, Section, line, paragraph
-from compiler_lens.views.parts import At, Compiled, Part, Span, Tone, Web, code, quiet, sequence
+from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, ToView, Web, code, quiet, sequence
 from compiler_lens.views.text import plural
 
 _IDS = 8
@@ -83,7 +83,8 @@ def document(recording: Recording, selection: Selection) -> Document:
         return Document((line("No graph breaks."),), data, count=0)
     lines = lines_of(card for _, card in cards)
     summary = f"{plural(events, 'break')} at {plural(lines, 'line')}, costliest first"
-    blocks = tuple(Section("", (_card(number, card, selection),)) for number, card in cards)
+    said: dict[str, int] = {}
+    blocks = tuple(Section("", (_card(number, card, selection, said),)) for number, card in cards)
     return Document((Section("Graph breaks", blocks, summary),), data, count=events)
 
 
@@ -97,7 +98,8 @@ def card_facts(card: BreakCard) -> CardFacts:
     )  # fmt: skip
 
 
-def _card(number: int, card: BreakCard, selection: Selection) -> doc.Card:
+def _card(number: int, card: BreakCard, selection: Selection, said: dict[str, int]) -> doc.Card:
+    """A card. `said` has which of torch's hints stands in which card above, and grows by those of this one."""
     place, follow = card.place, len(card.events) - card.direct
     counted = plural(len(card.events), "break") + (f", {follow:,} of them only follow from it" if follow else "")
     where: Part = At(place, Tone.STRONG) if place else Span("unknown place", Tone.STRONG)
@@ -115,7 +117,7 @@ def _card(number: int, card: BreakCard, selection: Selection) -> doc.Card:
         *([] if card.owner.is_yours else [_owner(card)]),
         _field("why", why(card)),
         _field("effect", sentence(effect(card)), Tone.WARN),
-        *_remedy(card),
+        *_remedy(card, number, said),
         *_torch(card),
         *_way(card, selection),
         Field("in", (line(*seen, more, indent=_FROM),)),
@@ -137,10 +139,10 @@ def _field(label: str, text: str, tone: Tone = Tone.PLAIN, *, is_action: bool = 
     return Field(label, (paragraph(text, indent=_FROM, tone=tone),), is_action)
 
 
-def _remedy(card: BreakCard) -> list[Field]:
+def _remedy(card: BreakCard, number: int, said: dict[str, int]) -> list[Field]:
     """What to change; the code to write is for this very line, else an example."""
     remedy, rewrite = card.remedy, card.rewrite
-    told, change = _hints(card), remedy.change if remedy else card.owner.change
+    told, change = _hints(card, number, said), remedy.change if remedy else card.owner.change
     told += [_field("change", change, Tone.DO, is_action=True)] if change else []
     if rewrite:
         where = f"in place of {plural(len(rewrite.before), 'line')}" if len(rewrite.before) > 1 else "to"
@@ -150,15 +152,15 @@ def _remedy(card: BreakCard) -> list[Field]:
         example = doc.Change(tuple(remedy.before.splitlines()), tuple(remedy.after.splitlines()))
         told.append(Field("", (line(quiet("as in"), indent=_FROM), example), is_action=True))
     is_hinted = any(hint.is_setting for hint in card.hints)
-    for number, offer in enumerate(card.offers):
+    for place, offer in enumerate(card.offers):
         if is_hinted and card.setting and offer.change == card.setting.code:
             continue  # it stands among torch's hints
         blocks: list[Block] = [paragraph(ranked(offer), indent=_FROM, tone=Tone.QUIET)]
-        if number and offer.kind is OfferKind.SETTING:
+        if place and offer.kind is OfferKind.SETTING:
             blocks.insert(0, paragraph(code(offer.change), indent=_FROM))
-        elif number:
+        elif place:
             blocks.insert(0, doc.Change(after=tuple(offer.change.splitlines())))
-        label = "" if not number else "or set" if offer.kind is OfferKind.SETTING else "or"
+        label = "" if not place else "or set" if offer.kind is OfferKind.SETTING else "or"
         told.append(Field(label, tuple(blocks)))
     if after := following(card):
         told.append(_field("next", after))
@@ -167,18 +169,32 @@ def _remedy(card: BreakCard) -> list[Field]:
     return told
 
 
-def _hints(card: BreakCard) -> list[Field]:
-    """What torch says of this event, in its words; of a setting that is offered, how much is known of it."""
+def _hints(card: BreakCard, number: int, said: dict[str, int]) -> list[Field]:
+    """What torch says of this event, in its words; of a setting that is offered, how much is known of it.
+
+    What stands in a card above, word for word, is not repeated.
+    """
     blocks: list[Block] = []
     tone = Tone.PLAIN if card.remedy or not card.owner.is_yours else Tone.DO
-    if words := hinted([hint for hint in card.hints if not hint.is_setting]):
+    above = {hint.text: said.setdefault(hint.text, number) for hint in card.hints}
+    above = {text: before for text, before in above.items() if before != number}
+    plain = [hint for hint in card.hints if not hint.is_setting]
+    if words := hinted([hint for hint in plain if hint.text not in above]):
         to = () if card.owner.is_yours else (quiet("To whoever can change that code: "),)
         blocks.append(paragraph(*to, *words, indent=_FROM, tone=tone))
+    again = [_as_for(above[hint.text]) for hint in plain if hint.text in above]
+    blocks += [paragraph("As for ", one, ".", indent=_FROM, tone=tone) for one in dict.fromkeys(again)]
     for hint in (hint for hint in card.hints if hint.is_setting):
-        blocks.append(paragraph(*hinted([hint]), indent=_FROM, tone=tone))
-        known = [ranked(offer) for offer in card.offers if offer.change == hint.text]
+        as_for: Parts = (", as for ", _as_for(above[hint.text])) if hint.text in above else ()
+        blocks.append(paragraph(*hinted([hint]), *as_for, indent=_FROM, tone=tone))
+        offers = [offer for offer in card.offers if offer.change == hint.text and (offer.tried or not as_for)]
+        known = [ranked(offer) for offer in offers]
         blocks += [paragraph(words, indent=_FROM, tone=Tone.QUIET) for words in known]
     return [Field("hint", tuple(blocks), is_action=True)] if blocks else []
+
+
+def _as_for(number: int) -> ToView:
+    return ToView(f"break {number}", "breaks", number)
 
 
 def _torch(card: BreakCard) -> list[Field]:

@@ -108,10 +108,11 @@ def document(recording: Recording, selection: Selection) -> Document:
     worth = sum(not finding.benign for finding in found)
     told = f"{plural(worth, 'thing')} to fix" if worth else "none to fix"
     settings: set[str] = set()
+    hints: set[str] = set()
     blocks = []
     for finding in found:
         more = Command("more: ", ABOUT[type(finding.evidence)].view, indent=4)
-        said = body(beside(advice(finding), settings), 4)
+        said = body(beside(advice(finding), settings), 4, hints)
         blocks.append(Section("", (line(severity(finding), indent=2), *said, more)))
     return Document((Section("Findings", tuple(blocks), f"{told}, {len(found) - worth:,} to know"),), data, worth)
 

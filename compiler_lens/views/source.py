@@ -211,7 +211,7 @@ def _notes(facts: LineFacts, *, whole: bool) -> Iterator[LineNote]:
         yield LineNote(CALLS, 1, head, " ", quiet("is in what is called here"))
     for failure in facts.failures:
         yield LineNote(FAILED, 0, ToView("failed here", "frames", tone=Tone.BAD), ": ", failure)
-    for causes in grouped(facts.guards, lambda one: (one.subject or id(one), one.whole_series)).values():
+    for causes in grouped(facts.guards, lambda one: (one.changed or id(one), one.whole_series)).values():
         head = ToView("recompiled" if whole else "", "recompiles", tone=Tone.CODE)
         yield LineNote(GUARD, 2, head, ": " if whole else "", quiet(changed(*causes)))
 

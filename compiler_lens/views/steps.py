@@ -22,7 +22,7 @@ from compiler_lens.views import words
 from compiler_lens.views.advice import Advice, advice, hinted, tried_sentence
 from compiler_lens.views.document import line, paragraph
 from compiler_lens.views.doubts import contradicted
-from compiler_lens.views.parts import Span, Tone, ToView, code, quiet, strong
+from compiler_lens.views.parts import Parts, Span, Tone, ToView, code, quiet, strong
 from compiler_lens.views.text import one_line, plural, seconds
 
 _MOST = 3  # steps of the first screen
@@ -81,8 +81,18 @@ def beside(told: Advice, settings: set[str]) -> Advice:
     return told
 
 
-def body(told: Advice, indent: int, *, change: bool = True) -> list[doc.Block]:
-    """Return what a finding says on a terminal; with `change`, also what to do."""
+def hints_of(told: Advice, said: set[str]) -> tuple[Parts, ...]:
+    """Return torch's hints on a finding; of those that were said above that alone. `said` grows by what is said."""
+    if not told.hints:
+        return ()
+    new = [hint for hint in told.hints if hint.text not in said]
+    said.update(hint.text for hint in new)
+    again = () if len(new) == len(told.hints) else (" As above." if new else "as above.",)
+    return ((_TORCHS, *hinted(new), *again),)
+
+
+def body(told: Advice, indent: int, said: set[str] | None = None, *, change: bool = True) -> list[doc.Block]:
+    """Return what a finding says on a terminal, torch's hints that are `said` above shortly; and what to do."""
     blocks: list[doc.Block] = []
     if told.code:
         blocks.append(paragraph(*told.subject, "  ", code(told.code), indent=indent, limit=2))
@@ -91,8 +101,7 @@ def body(told: Advice, indent: int, *, change: bool = True) -> list[doc.Block]:
         blocks.append(paragraph(*told.subject, f" {told.what}", indent=indent, limit=4))
     if not change:
         return blocks
-    if told.hints:
-        blocks.append(paragraph(_TORCHS, *hinted(told.hints), indent=indent, limit=5))
+    blocks += [paragraph(*parts, indent=indent, limit=5) for parts in hints_of(told, set() if said is None else said)]
     if told.change:
         rank = () if told.instead or not told.offers else (quiet(f" {told.first}"),)
         blocks.append(paragraph(told.change, *rank, indent=indent, tone=Tone.DO, limit=6))
@@ -124,11 +133,12 @@ def next_steps(recording: Recording, summary: Summary, hints: int) -> doc.Sectio
     steps = []
     given: set[str] = set()
     settings: set[str] = set()
+    said: set[str] = set()
     for i, finding in enumerate(_of_each_owner(worth)[:_MOST], 1):
         told = beside(advice(finding), settings)
         if told.change in given:  # said once, it need not be said for each line
             told = replace(told, change="", setting="", offers=told.offers if told.instead else ())
-        steps.append(doc.Step(tuple(body(told, 5, change=i <= hints)), _TONES[finding.severity]))
+        steps.append(doc.Step(tuple(body(told, 5, said, change=i <= hints)), _TONES[finding.severity]))
         given.add(told.change)
     hidden = len(worth) - len(steps)
     more = doc.Command("All details: ", ABOUT[type(worth[0].evidence)].view)
@@ -199,6 +209,7 @@ def page_steps(recording: Recording, summary: Summary) -> tuple[doc.Block, ...]:
     reports = {report.function: number for number, report in enumerate(summary.recompiles, 1)}
     steps, benign = [], []
     given: set[str] = set()
+    said: set[str] = set()
     for finding in summary.findings:
         told = advice(finding)
         more = _more(finding, cards, reports)
@@ -206,7 +217,7 @@ def page_steps(recording: Recording, summary: Summary) -> tuple[doc.Block, ...]:
             change = (paragraph(told.change, tone=Tone.QUIET),) if told.change else ()
             benign.append(doc.Step((paragraph(*told.subject, f" {told.what} ", more), *change), Tone.QUIET))
         else:
-            steps.append(_to_do(finding, told, more, is_again=told.change in given))
+            steps.append(_to_do(finding, told, more, said, is_again=told.change in given))
         given.add(told.change)
     blocks: list[doc.Block] = [doc.Section("What to do first", (doc.Steps(tuple(steps)),))] if steps else []
     if not steps:
@@ -217,12 +228,11 @@ def page_steps(recording: Recording, summary: Summary) -> tuple[doc.Block, ...]:
     return tuple(blocks)
 
 
-def _to_do(finding: Finding, told: Advice, more: ToView, *, is_again: bool) -> doc.Step:
+def _to_do(finding: Finding, told: Advice, more: ToView, said: set[str], *, is_again: bool) -> doc.Step:
     about = ABOUT[type(finding.evidence)].words
     chip = (strong(about), " · ") if about else ()
     blocks: list[doc.Block] = [doc.Line(told.subject, note=(*chip, severity(finding).text))]
-    if told.hints:
-        blocks.append(paragraph(_TORCHS, *hinted(told.hints)))
+    blocks += [paragraph(*parts) for parts in hints_of(told, said)]
     if told.change:
         blocks.append(paragraph(told.change, tone=Tone.QUIET if is_again else Tone.DO))
     evidence = finding.evidence.card if isinstance(finding.evidence, seen.FrameFailed) else finding.evidence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.hints import specific_hints
@@ -25,8 +25,17 @@ def unprinted(cards: Iterable[BreakCard], words: str) -> list[str]:
     for number, card in enumerate(cards, 1):
         ours = card.remedy.change if card.remedy else card.owner.change
         hints = [hint for hint in specific_hints(card.cause) if not card.owner.harmless and not _may_miss(hint, card)]
-        missing += [hint for hint in hints if not printed_first(whole[number], _searched(hint, card), ours)]
+        missing += [hint for hint in hints if not _is_printed(whole, number, _searched(hint, card), ours)]
     return missing
+
+
+def _is_printed(whole: Mapping[int, str], number: int, wanted: str, ours: str) -> bool:
+    """Return whether a text stands in a card before ours; or there, that it is as in one above that has it."""
+    if printed_first(whole[number], wanted, ours):
+        return True
+    above = [int(found[1]) for found in re.finditer(r"[Aa]s for break (\d+)", whole[number])]
+    named = next((f"As for break {n}." for n in above if n < number and wanted in whole[n]), "")
+    return bool(named) and printed_first(whole[number], named, ours)
 
 
 def printed_first(words: str, wanted: str, ours: str) -> bool:

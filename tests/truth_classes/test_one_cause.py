@@ -133,3 +133,28 @@ def test_a_break_that_skips_a_frame_is_no_error_that_a_setting_hides() -> None:
         found.append([one.rule for one in explain(lens.recording).findings])
         assert "suppress_errors" not in lens.report(color=False, width=120)
     assert found == [["GB0036"], ["GB0036"]]
+
+
+def test_a_hint_of_torchs_stands_in_full_once() -> None:
+    def branches(x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            x = x + 1
+        if x.mean() > 1:
+            x = x * 2
+        print("one")
+        print("two")
+        return x
+
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(branches, backend="eager")(torch.ones(3))
+    whole = "For the common pattern `if tensor_cond: x = transform(x)`"
+    setting, price = "reorderable_logging_functions = {print}", "What is printed appears after the graph has run"
+    told = " ".join(shown(lens, "breaks").split())
+    assert told.count(whole) == told.count(price) == 1
+    assert "hint As for break 1. change" in told
+    assert told.count(f"hint Set torch._dynamo.config.{setting}, as for break 3 change") == 1
+    for name in ("report", "findings"):
+        told = " ".join((lens.report(color=False, width=120) if name == "report" else shown(lens, name)).split())
+        assert told.count(whole) == 1
+        assert "torch's hint: as above." in told

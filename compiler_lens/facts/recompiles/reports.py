@@ -41,6 +41,7 @@ _ATTRIBUTE = re.compile(r"\.(\w+)")
 _NEAR = 2  # of 8 compilations that torch keeps
 _LIMITS = ("recompile_limit", "cache_size_limit")  # its names in torch._dynamo.config, and before 2.6
 _DEFAULT_LIMIT = 8
+_OF_ANOTHER = frozenset((CauseClass.ANOTHER_MODULE, CauseClass.ANOTHER_INSTANCE, CauseClass.DEAD_OBJECT))
 _NO_WORD = re.compile(r"\W+")
 
 
@@ -83,6 +84,11 @@ class RecompileCause(Struct, frozen=True):
         Change, ...
     ] = ()  # of what changed, for this and for other causes; empty if this is the only one
     pinned: SourceLine | None = None  # of a size: the line that needs it as a number whenever it is compiled, a loop's
+
+    @property
+    def changed(self) -> str:
+        """What changed; empty where nobody knows, and where nothing did: another object has another value."""
+        return "" if self.cause in _OF_ANOTHER else self.subject
 
     @property
     def offers(self) -> tuple[Offered, ...]:
@@ -149,7 +155,7 @@ class RecompileReport(Struct, frozen=True):
     @property
     def subjects(self) -> tuple[tuple[RecompileCause, ...], ...]:
         """The causes by what changed; each of those that torch gave no reason for is by itself."""
-        return tuple(map(tuple, grouped(self.causes, lambda cause: cause.subject or id(cause)).values()))
+        return tuple(map(tuple, grouped(self.causes, lambda cause: cause.changed or id(cause)).values()))
 
     @property
     def follows(self) -> SourceLine | None:
@@ -244,12 +250,12 @@ def _with_all_changes(causes: Sequence[RecompileCause], recompiles: Sequence[Rec
     numbers = {recompile.compile_id: number for number, recompile in enumerate(recompiles)}
     changes: dict[str, list[Change]] = {}
     for cause in causes:
-        changes.setdefault(cause.subject, []).extend(cause.changes)
+        changes.setdefault(cause.changed, []).extend(cause.changes)
     for several in changes.values():
         several.sort(key=lambda change: numbers[change.recompile.compile_id])
     return [
         replace(cause, all_changes=tuple(every))
-        if cause.subject and len(every := changes[cause.subject]) > cause.count
+        if cause.changed and len(every := changes[cause.changed]) > cause.count
         else cause
         for cause in causes
     ]
