@@ -518,7 +518,7 @@ CHECKS = {
     "check of all": ("def f(x):\n    torch._check_tensor_all(x > -1e9)\n    return x + 1\n", ""),
     "check of all with an error": (
         "def f(x):\n    torch._check_tensor_all_with(ValueError, x > -1e9, lambda: 'bad')\n    return x + 1\n",
-        "",
+        "'bad'",
     ),
     "assert": ("def f(x):\n    assert x.sum() > -1e9, f'bad: {x}'\n    return x + 1\n", "'bad'"),
     "assert both": ("def f(x):\n    assert x.min() > -999 and x.max() < 999\n    return x + 1\n", ""),
@@ -1098,7 +1098,15 @@ def test_the_graph_prints_what_python_printed(line, backend, capfd):
 
 
 @pytest.mark.parametrize(
-    "line", ["print('shape', x.shape)", "print(name)", "print(name, x.sum())", "print(x.sum(), end='')"]
+    "line",
+    [
+        "print('shape', x.shape)",
+        "print(name)",
+        "print(name, x.sum())",
+        "print(x.sum(), end='')",
+        "print(int(x.sum()))",
+        "print(f'{float(x.sum())}')",
+    ],
 )
 def test_what_may_be_no_number_is_not_printed_by_the_graph(line):
     text = HEAD + f"def f(x, name):\n    x = x + 1\n    {line}\n    return x * 2\n"

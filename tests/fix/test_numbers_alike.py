@@ -255,6 +255,9 @@ def with_numbers() -> Iterator[Arguments]:
 
 OF_NUMBERS: dict[str, tuple[str, Callable[[], Iterator[Arguments]]]] = {
     "divided by its largest": ("def f(x):\n    return x / x.max().item()\n", alone),
+    "divided by its largest of any sign": (
+        "def f(x):\n    scale = x.abs().max().item()\n    return x / scale\n", alone,
+    ),
     "less its mean": ("def f(x):\n    return x - x.mean().item()\n", alone),
     "times its sum": ("def f(x):\n    return x * x.sum().item()\n", alone),
     "plus the place of its largest": ("def f(x):\n    return x + x.argmax().item()\n", alone),
@@ -416,6 +419,9 @@ NOT_OFFERED = {
     "flags compared, and added up": (BreakCause(ITEM), "def f(x, s):\n    return x.abs() * ((s > 0).item() + 1)\n"),
     "a message that gives a queue's next": (
         BreakCause("Failed to trace builtin operator"), "def f(x, left):\n    print(left.get())\n    return x\n",
+    ),
+    "a message that gives a queue's next at once": (
+        BreakCause("Failed to trace builtin operator"), "def f(x, left):\n    print(left.get(False))\n    return x\n",
     ),
     "a message that adds to a set": (
         BreakCause("Failed to trace builtin operator"), "def f(x, seen):\n    print(seen.add(1))\n    return x\n",

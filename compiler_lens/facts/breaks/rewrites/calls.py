@@ -430,9 +430,16 @@ def _alike(site: Site, tensor: ast.expr, met: Sequence[_Meeting], *, is_int: boo
 
 def _is_of(site: Site, tensor: ast.expr, met: Sequence[_Meeting]) -> bool:
     """Whether a number is a reduction of the very tensor that it meets: both are on one device, and of one dtype."""
-    match tensor:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if syntax.has_no_dimensions(tensor):
-            return {site.source(one.tensor) for one in met} == {name} and _is_one(site, met)
+    reduced = tensor.func.value if isinstance(tensor, ast.Call) and isinstance(tensor.func, ast.Attribute) else None
+    while reduced is not None:
+        match reduced:
+            case ast.Name(id=name):
+                of_it = syntax.has_no_dimensions(tensor) and {site.source(one.tensor) for one in met} == {name}
+                return of_it and _is_one(site, met)
+            case ast.Call(func=ast.Attribute(value=inner, attr="abs" | "detach" | "clone"), args=[], keywords=[]):
+                reduced = inner
+            case _:
+                return False
     return False
 
 

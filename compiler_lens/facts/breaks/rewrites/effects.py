@@ -27,7 +27,7 @@ _READING_METHODS = frozenset({
     "memory_allocated", "max_memory_allocated", "perf_counter", "time", "current_device", "now", "strftime",
     "upper", "lower", "strip", "split",
 })
-_READING_WITH_ARGUMENT = frozenset({"get", "join"})  # of a dict and a text; without one a queue gives what it had
+_READING_WITH_ARGUMENT = frozenset({"get", "join"})  # of a dict and a text; a queue gives what it had, a thread waits
 _CHANGING = frozenset({
     "append", "appendleft", "extend", "insert", "pop", "popitem", "popleft", "remove", "discard", "clear", "update",
     "setdefault", "write", "writelines", "put", "put_nowait", "send", "setattr", "delattr", "setitem", "seed", "step",
@@ -57,8 +57,11 @@ def changes_nothing(call: ast.Call, tensors: AbstractSet[str]) -> bool:
     """
     if isinstance(call.func, ast.Name):
         return call.func.id in _READING
-    if called(call) in _READING_METHODS or (called(call) in _READING_WITH_ARGUMENT and call.args):
+    if called(call) in _READING_METHODS:
         return True
+    if called(call) in _READING_WITH_ARGUMENT and call.args:
+        first = call.args[0]
+        return not isinstance(first, ast.Constant) or isinstance(first.value, str)
     return is_pure_call(call) and (of_torch(call) or is_tensor(call, tensors))
 
 
