@@ -61,7 +61,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/analysis/test_cards.py", "tests/analysis/test_fallout.py", "tests/render/test_advice.py",
         "tests/remedies/test_remedies.py", "tests/fix/test_beside.py", "tests/gold",
     ),
-    "facts/breaks/rewrites": ("tests/analysis/test_rewrites.py",),
+    "facts/breaks/rewrites": ("tests/analysis/test_rewrites.py", "tests/fix/test_numbers_alike.py"),
     "facts/compare": ("tests/diff", "tests/gold"),
     "facts/graphs": ("tests/pictures",),
     "facts/kernels": (

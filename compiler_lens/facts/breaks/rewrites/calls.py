@@ -323,20 +323,8 @@ def _tensor_of(node: ast.expr) -> ast.expr | None:
 # -- numbers
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
-_OF_ITS_DTYPE = frozenset(
-    {
-        "max",
-        "min",
-        "amax",
-        "amin",
-        "median",
-        "mean",
-        "norm",
-        "std",
-        "var",
-        "logsumexp",
-    }
-)  # what a tensor gives in its own dtype, or, of integers, is an error
+# What a tensor gives in its own dtype, or, of integers, is an error.
+_OF_ITS_DTYPE = frozenset({"max", "min", "amax", "amin", "median", "mean", "norm", "std", "var", "logsumexp"})
 _MOST_READS = 16
 _DEPTH = 4  # assignments that a value is followed through
 _LONGEST_NAMED = 30  # characters of an expression that a condition names

@@ -44,7 +44,7 @@ _DRAWS_OF_TORCH = frozenset({
 _DRAWS = _DRAWS_OF_TORCH | {
     "next", "input", "random", "urandom", "uuid1", "uuid4", "randrange", "normal", "uniform", "integers", "choice",
     "choices", "shuffle", "permutation", "permuted", "gauss", "standard_normal", "random_sample", "betavariate", "beta",
-    "token_hex", "token_bytes", "read", "readline", "recv", "pop", "popleft", "popitem", "get_nowait",
+    "token_hex", "token_bytes", "readline", "recv", "pop", "popleft", "popitem", "get_nowait",
 }
 _DRAWING_MODULES = frozenset({"random", "secrets"})
 # fmt: on
