@@ -77,6 +77,7 @@ EXCUSED = {
     "fits int64": Excuse(frozenset({"raises no more"}), "nan|inf|no rows"),
     "is not 0": Excuse(frozenset({"raises no more"}), f"0|zeros|{INTEGRAL}"),
     "computed every time": Excuse(frozenset({"raises", "backward raises"})),
+    "computed for no rows": Excuse(frozenset({"raises"}), OTHER_SHAPES),
     "computed, and written, every time": Excuse(frozenset({"raises"}), f"leaves|{INTEGRAL}"),
     "is then rounded to float32": Excuse(frozenset({"values", "arguments"}), "float64"),
     "gradients are nan": Excuse(frozenset({"nan gradient"})),
@@ -495,6 +496,95 @@ def f(x):
 """,
 }
 
+OFFERED |= {
+    "a loop that goes on where nothing is true": """
+def f(x, y):
+    for k in range(3):
+        m = y > k
+        if not m.any():
+            continue
+        x[m] = x[m] * 2
+    return x * 1
+""",
+    "a loop that goes on, and fills": """
+def f(x, y):
+    for k in range(3):
+        m = y > k
+        if m.sum() == 0:
+            continue
+        x[m] = 0.5
+        y.masked_fill_(m, 2.0)
+    return x * y
+""",
+    "a loop over experts": """
+experts = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(2)])
+def f(x):
+    out = x * 0
+    choice = (x.sum(1) > 0).long()
+    for k in range(2):
+        chosen = choice == k
+        if not chosen.any():
+            continue
+        out[chosen] = experts[k](x[chosen])
+    return out
+""",
+    "a loop over experts by their rows": """
+experts = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(2)])
+def f(x):
+    out = x * 0
+    choice = (x.sum(1) > 0).long()
+    for k in range(2):
+        chosen = choice == k
+        if chosen.any():
+            rows = torch.where(chosen)[0]
+            h = experts[k](x[rows])
+            out.index_add_(0, rows, h * 2)
+    return out
+""",
+    "a count before a fill": """
+def f(x):
+    m = x > 3
+    n = m.sum().item()
+    if n > 0:
+        x[m] = 0.5
+    return x * 2
+""",
+    "a count, and what comes between": """
+def f(x, y):
+    for k in range(3):
+        m = y > k
+        n = int(m.sum())
+        z = x * 2
+        if n == 0:
+            continue
+        x[m] += 1
+    return x * z
+""",
+    "a count before a branch": """
+def f(x):
+    n = (x > 0).sum().item()
+    if n > 3:
+        y = x + 1
+    else:
+        y = x - 1
+    return y
+""",
+    "a flag before a branch": """
+def f(x):
+    big = bool((x > 3).any())
+    if big:
+        x = x + 1
+    return x * 2
+""",
+    "a difference before a product": """
+def f(x, t):
+    if (x.sum() - t).item() * 2 > 3:
+        x = x + 1
+    return x * 2
+""",
+}
+
+
 SURE = {"a write of a product in place", "a difference in place", "a sum of selected"}
 
 
@@ -630,6 +720,84 @@ def f(x, m):
     x += 1
     return x * 2
 """
+
+REFUSED |= {
+    "a loop that goes on, and counts": """
+def f(x, y):
+    n = 0
+    for k in range(3):
+        m = y > k
+        if not m.any():
+            continue
+        x[m] = 0.5
+        n += 1
+    return x * n
+""",
+    "a loop that goes on, and keeps a name": """
+def f(x, y):
+    last = x
+    for k in range(3):
+        m = y > k
+        if not m.any():
+            continue
+        last = x[m]
+        x[m] = 0.5
+    return x, last
+""",
+    "a loop that goes on where another mask was": """
+def f(x, y):
+    for k in range(3):
+        m = y > k
+        some = m.any()
+        m = x > k
+        if not some:
+            continue
+        x[m] = 0.5
+    return x
+""",
+    "a largest of the chosen": """
+def f(x, y):
+    for k in range(3):
+        m = y > k
+        if not m.any():
+            continue
+        x[m] = x[m].max()
+    return x
+""",
+    "numbers as an index": """
+def f(x, m):
+    return g(x, m.long())
+def g(x, k):
+    if k.any():
+        x[k] = 0.0
+    return x
+""",
+    "a count of what is another by then": """
+def f(x):
+    m = x > 3
+    n = m.sum().item()
+    m = ~m
+    if n > 0:
+        x[m] = 0.5
+    return x * 2
+""",
+    "a count that is returned": """
+def f(x):
+    m = x > 3
+    n = m.sum().item()
+    if n > 0:
+        x[m] = 0.5
+    return x, n
+""",
+}
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True)
+def test_a_branch_on_a_number_in_the_graph_asks_the_tensor():
+    text = HEAD + OFFERED["a count before a branch"]
+    found = offered(text)
+    assert found.after == ("y = torch.where((x > 0).sum() > 3, x + 1, x - 1)",)
+    assert differences(loaded(text), loaded(applied(text, found))).keys() <= {"raises"}
 
 
 @pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
-from compiler_lens.facts.breaks.rewrites.branches import branching, guarded_branching
+from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
@@ -21,10 +21,11 @@ _Rule = Callable[[Site, BreakCause], Rewrite | None]
 # By the words of torch's graph break registry, 2.11 to 2.15; the first rule that knows the statement answers.
 _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Data-dependent branching": (branching,),
-    "Data dependent operator": (branching, calls.checked_all, calls.python_number, calls.random_number),
+    "Data dependent operator": (branching, counted, calls.checked_all, calls.python_number, calls.random_number),
     "Dynamic shape operator": (masked,),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
         branching,
+        counted,
         calls.checked_all,
         calls.python_number,
     ),

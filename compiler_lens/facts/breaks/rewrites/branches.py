@@ -10,15 +10,14 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import assignments as assigned
-from compiler_lens.facts.breaks.rewrites import memory, sides
+from compiler_lens.facts.breaks.rewrites import memory, nothing, sides
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
-from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     NOT_ON_TENSORS,
     SIMPLE,
-    Function,
     called,
     dotted,
     has_no_dimensions,
@@ -27,7 +26,6 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     loads,
     of_torch,
     parameters,
-    targets,
 )
 from compiler_lens.recording.model import BreakCause
 
@@ -52,6 +50,34 @@ def guarded_branching(site: Site, cause: BreakCause) -> Rewrite | None:
     return None if is_known else _branching(site, cause, may_be_guarded=True)
 
 
+def counted(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Rewrite `n = m.sum().item()` together with the branch below that alone asks for it."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if _number_of_tensor(site, name) is not None:
+            reads = site.loads(name)
+        case _:
+            return None
+    number = number_at(site.following, reads[0].lineno) if reads else None
+    if number is None or number > _MOST_BETWEEN:
+        return None
+    branch, between = site.following[number], site.following[:number]
+    if not all(isinstance(one, SIMPLE) for one in between):
+        return None
+    if not isinstance(branch, ast.If) or len(reads) != len(loads(branch.test, name)):
+        return None
+    inner = replace(site, line=branch.lineno, statement=branch, following=site.following[number + 1 :])
+    found = _branching(inner, BreakCause("Data-dependent branching"), may_be_guarded=False)
+    lines = site.text.split("\n")
+    own, end = site.statement, site.statement.end_lineno or site.statement.lineno
+    head, kept = lines[own.lineno - 1 : branch.lineno - 1], lines[end : branch.lineno - 1]
+    is_whole = not any(line[: own.col_offset].strip() for line in head)
+    if found is None or not found.before[0].startswith("if ") or not is_whole:
+        return None
+    before = (*(line[own.col_offset :].rstrip() for line in head), *found.before)
+    after = (*(line[own.col_offset :].rstrip() for line in kept), *found.after)
+    return Rewrite(before, after, is_complete=found.is_complete, needs=found.needs)
+
+
 def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrite | None:
     statement, found = site.statement, None
     if any(isinstance(n, _NEVER) for n in ast.walk(statement)):
@@ -60,22 +86,24 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
         test, needs = _asked_for(site, cause, statement.test)
         if not test:
             return None
-        needs = _joined(needs, _of_dimensions(site, statement.test))
+        needs = sides.joined(needs, _of_dimensions(site, statement.test))
         if isinstance(statement, ast.Assert):
             found, needs = _checked(site, test, statement.msg, "AssertionError"), _of_test(site, statement.test)
         elif isinstance(statement, ast.While):
             found = _while_loop(site, statement, test)
-        elif _is_check_alone(site, statement.test, statement.body) and not statement.orelse:
-            found, needs = _left_out(site, statement), ""
+        elif nothing.is_check_alone(site, statement):
+            found, needs = nothing.left_out(site, statement), ""
+        elif isinstance(statement.body[0], ast.Continue):
+            found, needs = nothing.gone_on(site, statement), ""
         else:
             found = _written(site, statement, test)
             found = found or _branch(site, statement, test, may_be_guarded=may_be_guarded)
-        found = replace(found, needs=_joined(found.needs, needs)) if found else None
+        found = replace(found, needs=sides.joined(found.needs, needs)) if found else None
     elif isinstance(statement, SIMPLE):
         found = _conditional_expression(site, may_be_guarded=may_be_guarded) or _truth(site)
     if found is None or not any(dotted(n) == "random.random" for n in ast.walk(statement)):
         return found
-    return replace(found, needs=_joined(found.needs, RANDOM_NEEDS))
+    return replace(found, needs=sides.joined(found.needs, RANDOM_NEEDS))
 
 
 def _asked_for(site: Site, cause: BreakCause, asked: ast.expr) -> tuple[str, str]:
@@ -83,7 +111,7 @@ def _asked_for(site: Site, cause: BreakCause, asked: ast.expr) -> tuple[str, str
     test = _condition(site, asked) if _is_asked_by(cause, asked) else None
     if test is not None:
         return test, _of_test(site, asked)
-    if cause.gb_type != "Data-dependent branching" or _JUMP not in cause.context:
+    if cause.gb_type != "Data-dependent branching" or _JUMP not in cause.context or "SymNode" in cause.context:
         return "", ""
     match asked:  # torch says that what it asks for is a tensor
         case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() | ast.Call() as value):
@@ -91,10 +119,6 @@ def _asked_for(site: Site, cause: BreakCause, asked: ast.expr) -> tuple[str, str
         case ast.Name() | ast.Attribute() | ast.Call():
             return f"{site.source(asked)} != 0", f"`{site.source(asked)}` is a tensor without dimensions in each call"
     return "", ""
-
-
-def _joined(*needs: str) -> str:
-    return "; ".join(dict.fromkeys(one for one in needs if one))
 
 
 def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
@@ -124,7 +148,7 @@ def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rew
             said = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
     other = f"no `except {error}` of a caller catches it" if error else "not its own"
     needs = "" if error == "RuntimeError" else f"the error is then a RuntimeError: {other}"
-    needs = _joined(needs, "on a GPU a failed check ends the process's CUDA context")
+    needs = sides.joined(needs, "on a GPU a failed check ends the process's CUDA context")
     return site.rewrite([f"{site.torch}._assert_async({test}, {(said or test)!r})"], needs)
 
 
@@ -157,84 +181,6 @@ def _branch(site: Site, node: ast.If, test: str, *, may_be_guarded: bool = False
     return None if mixed or is_elif else _cond(site, test, first, second, last)
 
 
-def _left_out(site: Site, node: ast.If) -> Rewrite | None:
-    """Leave out `if m.any():` before what only writes where `m` is true."""
-    mask = _any_of(node.test)
-    if mask is None or site.edited(node).startswith("elif"):
-        return None
-    if not all(_changes_only(site, one, mask) for one in node.body):
-        return None
-    kept = [_of_filled(site, one, mask) for one in node.body]
-    if any(said is None for said in kept):
-        return None
-    lines = [line for one in node.body for line in replace(site, statement=one).lines()]
-    return site.rewrite(lines, _joined("what is written there is computed every time", *filter(None, kept)))
-
-
-def _of_filled(site: Site, statement: ast.stmt, mask: ast.expr) -> str | None:
-    """Return what it takes for granted to fill where nothing may be true; None where that is likely wrong."""
-    fill, needs = _filled(statement, mask), ""
-    name = dotted(sides.without_sign(fill)) if fill is not None else ""
-    if name and not sides.is_number(site, ast.Name(name)) and not _is_constant_of_file(site, name):
-        if site.function is not None and name in _may_be_none(site.function):
-            return None
-        needs = f"`{name}` is a number in each call"
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=target)], value=value):
-            pair = [Assignment(target, value), Assignment(target, ast.Name(target))]
-            is_as_good, of_memory = sides.keeps_memory(site, pair, target)
-            return _joined(needs, of_memory) if is_as_good else None
-    return needs
-
-
-def _may_be_none(function: Function) -> set[str]:
-    """The parameters that are None where the caller does not give them."""
-    arguments = function.args
-    named = [*arguments.posonlyargs, *arguments.args]
-    pairs = [*zip(reversed(named), reversed(arguments.defaults), strict=False)]
-    pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
-    return {a.arg for a, default in pairs if isinstance(default, ast.Constant) and default.value is None}
-
-
-def _is_constant_of_file(site: Site, name: str) -> bool:
-    """Whether a name is assigned once in the file, at its top, and a number."""
-    tree = parsed(site.text)
-    if tree is None or name in site.local():
-        return False
-    every = [n for n in tree.body if isinstance(n, ast.Assign) and name in targets(n)]
-    return len(every) == 1 and _is_number_at_hand(every[0].value) and not dotted(every[0].value)
-
-
-def _is_check_alone(site: Site, asked: ast.expr, body: Sequence[ast.stmt]) -> bool:
-    """Whether all that stands under `if m.any():` fills where `m` is true: to choose by that check would be absurd."""
-    mask = _any_of(asked)
-    return mask is not None and all(_filled(one, mask) or _changes_only(site, one, mask) for one in body)
-
-
-def _any_of(asked: ast.expr) -> ast.expr | None:
-    """Return `m` of `m.any()`, `torch.any(m)`, `m.sum() > 0` and their like."""
-    match asked:
-        case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[]):
-            return _any_of(inner)
-        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
-            return _any_of(inner)
-        case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
-            return _reduced(left, "sum")
-    return _reduced(asked, "any")
-
-
-def _reduced(node: ast.expr, by: str) -> ast.expr | None:
-    """Return what is reduced over all dimensions by a function, or a method."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[]):
-            return _reduced(inner, by)
-        case ast.Call(func=ast.Attribute(attr=name), args=[inner], keywords=[]) if of_torch(node):
-            return inner if name == by else None
-        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[], keywords=[]):
-            return inner if name == by else None
-    return None
-
-
 def _written(site: Site, node: ast.If, test: str) -> Rewrite | None:
     """Write `x[m & test] = 1` for `if test: x[m] = 1`."""
     match node:
@@ -246,53 +192,6 @@ def _written(site: Site, node: ast.If, test: str) -> Rewrite | None:
         return None
     line = site.edited(write, [(mask, f"({site.source(mask)}) & ({test})")])
     return site.rewrite(line.split("\n"), "what is written there is computed every time")
-
-
-def _changes_only(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
-    """Whether a statement changes elements where a mask is true, and nothing where it is nowhere so."""
-    value = _filled(statement, mask)
-    if value is not None:  # torch fills by a mask of bools alone, and with one number
-        return _is_number_at_hand(value)
-    match statement:
-        case ast.Assign(targets=[ast.Subscript(slice=where)], value=value):
-            # Any other value may be an error where there is nothing to write: a tensor of so many rows.
-            return ast.dump(where) == ast.dump(mask) and is_mask(site, mask) and is_number(_without_sign(value))
-    return False
-
-
-def _filled(statement: ast.stmt, mask: ast.expr) -> ast.expr | None:
-    """Return what `x = x.masked_fill(m, 0)`, or the same in place, fills with where a mask is true."""
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="masked_fill_"), args=[where, *given], keywords=named)):
-            pass
-        case ast.Assign(
-            targets=[ast.Name(id=name)],
-            value=ast.Call(
-                func=ast.Attribute(value=ast.Name(id=filled), attr="masked_fill"),
-                args=[where, *given],
-                keywords=named,
-            ),
-        ) if name == filled:
-            pass
-        case _:
-            return None
-    values = [*given, *(keyword.value for keyword in named)]
-    return values[0] if len(values) == 1 and ast.dump(where) == ast.dump(mask) else None
-
-
-def _without_sign(node: ast.expr) -> ast.expr:
-    return node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-
-
-def _is_number_at_hand(node: ast.expr) -> bool:
-    """Whether a value is there whatever was asked: a number, a name, `float("-inf")`, `torch.finfo(x.dtype).min`."""
-    match _without_sign(node):
-        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant()]):
-            return True
-        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="finfo" | "iinfo"), args=[kind])):
-            return bool(dotted(kind))
-        case other:
-            return is_number(other) or bool(dotted(other))
 
 
 def _raise(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite | None:
@@ -355,7 +254,7 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
         lines = ["else:", *(f"    {line}" for line in lines)]
     is_optional = not second and all(a.operator for a in first)
     needs = _WRITTEN if is_optional else _SAME_SHAPE
-    return site.rewrite(lines, _joined(needs, _GUARDED if is_guarded else "", *taken), last=last)
+    return site.rewrite(lines, sides.joined(needs, _GUARDED if is_guarded else "", *taken), last=last)
 
 
 def _of_sides(site: Site, values: Sequence[Assignment], but: Sequence[ast.AST] = ()) -> str | None:
@@ -369,7 +268,7 @@ def _of_sides(site: Site, values: Sequence[Assignment], but: Sequence[ast.AST] =
     is_as_good, memory_needs = sides.keeps_memory(site, values, name)
     if not is_as_good:
         return None
-    return _joined(memory_needs, sides.about_numbers(site, values), sides.gradients(site, values, but=but))
+    return sides.joined(memory_needs, sides.about_numbers(site, values), sides.gradients(site, values, but=but))
 
 
 def _of_operands(site: Site, one: Assignment, other: Assignment | None) -> str:
@@ -377,7 +276,7 @@ def _of_operands(site: Site, one: Assignment, other: Assignment | None) -> str:
     values = [one, other] if other else [one]
     numbers = [a.value for a in values if sides.is_number(site, a.value)]
     said = sides.rounded(site, numbers) if len(numbers) == len(values) else ""
-    return _joined(said, sides.gradients(site, [*values, Assignment(one.name, ast.Name(one.name))]))
+    return sides.joined(said, sides.gradients(site, [*values, Assignment(one.name, ast.Name(one.name))]))
 
 
 def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
@@ -414,7 +313,7 @@ def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
     if site.edited(site.statement).startswith("elif"):
         lines = ["else:", f"    {lines[0]}"]
     of_tests = [said for one in tests[1:] for said in (_of_test(site, one), _of_dimensions(site, one))]
-    return site.rewrite(lines, _joined(_SAME_SHAPE.replace("both sides", "all sides"), taken, *of_tests))
+    return site.rewrite(lines, sides.joined(_SAME_SHAPE.replace("both sides", "all sides"), taken, *of_tests))
 
 
 def _cond(
@@ -442,7 +341,7 @@ def _cond(
         f"{head}{site.torch}.cond({test}, {if_true}, {if_false}, {assigned.as_tuple(operands)})",
     ]
     needs = "both functions give tensors of one shape, dtype and layout, and change nothing else"
-    needs = _joined(
+    needs = sides.joined(
         needs, "parameters that only one of them uses have a gradient of zeros in place of none", *dict(kept).values()
     )
     return site.rewrite(lines, needs, last=last)
@@ -467,7 +366,8 @@ def _conditional_expression(site: Site, *, may_be_guarded: bool = False) -> Rewr
     new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
     guarded = _GUARDED if assigned.is_guarded(site, node.test, both) else ""
     return site.edit(
-        [(node, new)], _joined(_SAME_SHAPE, guarded, taken, _of_test(site, node.test), _of_dimensions(site, node.test))
+        [(node, new)],
+        sides.joined(_SAME_SHAPE, guarded, taken, _of_test(site, node.test), _of_dimensions(site, node.test)),
     )
 
 
@@ -516,7 +416,7 @@ def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     needs = "the loop then always runs to its end, and what it changes keeps its shape and dtype"
     is_finite = all(sides.has_finite_gradient(a.computed) for a in both)
     nan = "" if is_finite else "gradients are nan where what it would compute next has no finite value or slope"
-    return around.rewrite(lines, _joined(needs, nan))
+    return around.rewrite(lines, sides.joined(needs, nan))
 
 
 def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
@@ -546,6 +446,7 @@ _OVER_ALL = frozenset({
     "std", "sum", "var",
 })  # fmt: skip
 _SMALL = 64
+_MOST_BETWEEN = 20  # statements
 _LOOPS = (ast.For, ast.While)
 _RISKY = (ast.Subscript, ast.Div, ast.FloorDiv, ast.Mod)
 
@@ -569,6 +470,8 @@ def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
             if any(isinstance(op, NOT_ON_TENSORS) for op in ops):
                 return None
             changes = list(_python_numbers(site, node))
+            if _asks_for_numbers(site, node, changes):
+                return None
             if len(ops) == 1:
                 return site.source(node, changes)
             terms = [
@@ -582,6 +485,8 @@ def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
             return _condition(site, inner_test)
         case ast.Call(func=ast.Attribute(value=owner, attr="item")):
             return _condition(site, owner)
+        case ast.Name(id=name) if (given := _number_of_tensor(site, name)) is not None:
+            return _condition(site, given) if memory.is_as_it_was(site, given) else None
         case ast.Call(func=ast.Attribute(attr="equal"), args=[one, other]) if of_torch(node):
             return f"({site.source(one)} == {site.source(other)}).all()"
         case ast.Call(func=ast.Attribute(value=owner, attr="allclose") as function) if of_torch(node):
@@ -590,6 +495,23 @@ def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
     if value is not None and is_boolean(value):
         return site.source(node)
     return f"{site.source(node)} != 0" if site.is_tensor(node) else None
+
+
+def _number_of_tensor(site: Site, name: str) -> ast.Call | None:
+    """Return the call that made a Python number of a tensor, where a name is nothing else."""
+    match site.value_of(name):
+        case ast.Call(func=ast.Attribute(attr="item"), args=[]) as call:
+            return call
+        case ast.Call(func=ast.Name(id="int" | "float" | "bool"), args=[_]) as call:
+            return call
+    return None
+
+
+def _asks_for_numbers(site: Site, test: ast.expr, changes: Sequence[Change]) -> bool:
+    """Whether a test is of Python's numbers still, when all that can be a tensor again is one."""
+    changed = {n for node, _ in changes for n in ast.walk(node)}
+    names = (n for n in ast.walk(test) if isinstance(n, ast.Name) and n not in changed)
+    return any(_number_of_tensor(site, n.id) is not None for n in names)
 
 
 def _item_of(node: ast.expr) -> ast.expr:
@@ -616,14 +538,14 @@ def _of_test(site: Site, asked: ast.expr) -> str:
                 said[f"`{site.source(one)}` and `{site.source(other)}` have one shape and dtype"] = None
             case ast.Call(func=ast.Name(id="int"), args=[number]) if _whole(site, number).endswith(".long()"):
                 said[f"`{site.source(_item_of(number))}` fits int64"] = None
-            case ast.Compare() if _is_of_floats(node):
+            case ast.Compare() if _is_of_floats(site, node):
                 said["the test is computed in the tensor's dtype"] = None
             case ast.BinOp(op=ast.Div() | ast.FloorDiv() | ast.Mod(), right=divisor):
                 if any(True for _ in _python_numbers(site, divisor)):
                     said[f"`{site.source(_item_of(divisor))}` is not 0"] = None
     if any(isinstance(n, ast.BoolOp) for n in ast.walk(asked)):
         said["all of the test is computed every time"] = None
-    return _joined(*said)
+    return sides.joined(*said)
 
 
 def _of_dimensions(site: Site, asked: ast.expr) -> str:
@@ -631,11 +553,16 @@ def _of_dimensions(site: Site, asked: ast.expr) -> str:
     return "" if _has_no_dimensions(site, asked) else "the test has no dimensions"
 
 
-def _is_of_floats(node: ast.Compare) -> bool:
+def _is_float(site: Site, node: ast.AST) -> bool:
+    value = _number_of_tensor(site, node.id) if isinstance(node, ast.Name) else node
+    return value is not None and called(value) in {"item", "float"}
+
+
+def _is_of_floats(site: Site, node: ast.Compare) -> bool:
     """Whether Python numbers of tensors are compared with what is not the same in each of their dtypes."""
     parts = (node.left, *node.comparators)
-    is_python = any(called(n) in {"item", "float"} for part in parts for n in ast.walk(part))
-    others = [part for part in parts if called(part) not in {"item", "float"}]
+    is_python = any(_is_float(site, n) for part in parts for n in ast.walk(part))
+    others = [part for part in parts if not _is_float(site, part)]
     is_alone = len(others) == len(parts) - 1
     return is_python and not (is_alone and all(_is_in_every_dtype(n) for n in others))
 
@@ -713,7 +640,10 @@ def _python_numbers(site: Site, node: ast.expr) -> Iterator[Change]:
     """Calls that make a Python number of a tensor, each with the tensor; random numbers with torch's own."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="item")):
-            yield node, site.source(owner)
+            yield node, site.atom(owner)
+        case ast.Name(id=name) if (given := _number_of_tensor(site, name)) is not None:
+            if memory.is_as_it_was(site, given):
+                yield from ((node, text) for part, text in _python_numbers(site, given) if part is given)
         case ast.Call(func=ast.Name(id="int"), args=[number]) if site.is_tensor(_item_of(number)):
             yield node, _whole(site, number)
         case ast.Call(func=ast.Name(id="float"), args=[tensor]) if site.is_tensor(_item_of(tensor)):

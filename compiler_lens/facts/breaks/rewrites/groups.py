@@ -14,7 +14,7 @@ from compiler_lens.facts.breaks.rewrites.site import Change, Site
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, loads, of_torch
 
 # Of no rows these are an error, as far as they are over the rows.
-_ERRORS_OF_NONE = frozenset(
+ERRORS_OF_NONE = frozenset(
     {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "median", "mode", "kthvalue", "topk"}
 )
 
@@ -107,10 +107,10 @@ def _adding_rows(site: Site, node: ast.For, chosen: ast.expr) -> _Loop | None:
     if not body.reads([one for one in before if one not in guards], rows, chosen):
         return None
     parts = [*body.values, *given]
-    if any(called(call) in _ERRORS_OF_NONE or has_effect(call) for part in parts for call in syntax.calls_in(part)):
+    if any(called(call) in ERRORS_OF_NONE or has_effect(call) for part in parts for call in syntax.calls_in(part)):
         return None
     names = {*body.names, loop.number, variable}
-    if not body.has_rows or not all(_stays_in(site, node, name) for name in names) or not _is_once(site, rows, chosen):
+    if not body.has_rows or not all(stays_in(site, node, name) for name in names) or not _is_once(site, rows, chosen):
         return None
     return _Loop(node, loop.number, loop.unpacked, guards)
 
@@ -213,8 +213,8 @@ def _is_of_group(mask: ast.expr | None, chosen: ast.expr, number: str) -> bool:
     return False
 
 
-def _stays_in(site: Site, loop: ast.For, name: str) -> bool:
-    """Whether a name is one of a loop alone."""
+def stays_in(site: Site, loop: ast.stmt, name: str) -> bool:
+    """Return whether a name is one of a loop, or of another block, alone."""
     if site.function is None or name in syntax.parameters(site.function):
         return False
     if any(isinstance(n, (ast.Global, ast.Nonlocal)) for n in ast.walk(site.function)):

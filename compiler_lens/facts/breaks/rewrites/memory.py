@@ -130,6 +130,16 @@ def is_kept_later(site: Site, name: str) -> bool:
     return any(is_kept(site, read) for read in site.loads(name) if _is_come_to(site, read.lineno))
 
 
+def is_as_it_was(site: Site, value: ast.expr) -> bool:
+    """Return whether what a value was computed of before the statement is the same now."""
+    if site.function is None:
+        return False
+    names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+    stores, writes = site.uses().stores, _writes(site.function).lines
+    lines = (line for name in names for line in (*stores.get(name, ()), *writes.get(name, ())))
+    return value.lineno < site.statement.lineno and not any(value.lineno < n < site.statement.lineno for n in lines)
+
+
 def root_name(node: ast.expr) -> str:
     """Return the name of what a value is, or is a view of; empty if it is a new one."""
     root = _root(node)

@@ -33,6 +33,11 @@ NAN = "gradients are nan where the side that is not chosen has no finite value o
 _ZEROS = "what only one side uses has a gradient of zeros, not none, where the other is chosen"
 
 
+def joined(*needs: str) -> str:
+    """Return several conditions as one, each said once."""
+    return "; ".join(dict.fromkeys(one for one in needs if one))
+
+
 def fit(site: Site, values: Sequence[Assignment]) -> bool:
     """Return whether values can be chosen between, as far as their text shows that they cannot."""
     for one, other in pairwise(values):

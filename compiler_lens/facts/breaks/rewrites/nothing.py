@@ -1,0 +1,243 @@
+"""Statements that do nothing where a mask is nowhere true, so that nobody need ask first."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.breaks.rewrites import memory, sides, syntax
+from compiler_lens.facts.breaks.rewrites.assignments import Assignment, has_effect
+from compiler_lens.facts.breaks.rewrites.groups import ERRORS_OF_NONE, places_of, stays_in
+from compiler_lens.facts.breaks.rewrites.masks import is_mask
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads, of_torch
+
+_EVERY_TIME = "what is written there is computed every time"
+_ADDING = frozenset({"index_add_", "index_copy_", "index_add", "index_copy"})
+
+
+def left_out(site: Site, node: ast.If) -> Rewrite | None:
+    """Leave out `if m.any():` before what only writes where `m` is true."""
+    mask = any_of(site, node.test)
+    if mask is None or site.edited(node).startswith("elif"):
+        return None
+    needs = _of_nothing(site, node, node.body, mask)
+    if needs is None:
+        return None
+    lines = [line for one in node.body for line in replace(site, statement=one).lines()]
+    return site.rewrite(lines, needs)
+
+
+def gone_on(site: Site, node: ast.If) -> Rewrite | None:
+    """Leave out `if not m.any(): continue` in a loop, where what follows only writes where `m` is true."""
+    loop = site.around[-1] if site.around else None
+    mask = none_of(site, node.test)
+    is_alone = len(node.body) == 1 and not node.orelse
+    if mask is None or not is_alone or not isinstance(loop, (ast.For, ast.While)) or node not in loop.body:
+        return None
+    if not site.following:
+        return None
+    needs = _of_nothing(site, loop, site.following, mask)
+    if needs is None:
+        return None
+    first = site.following[0]
+    return site.rewrite(replace(site, statement=first).lines(), needs, last=first)
+
+
+def is_check_alone(site: Site, node: ast.If) -> bool:
+    """Return whether all under `if m.any():` writes where `m` is true: to choose by that check would be absurd."""
+    mask = any_of(site, node.test)
+    if mask is None or node.orelse:
+        return False
+    are_fills = all(_filled(one, mask) or _changes_only(site, one, mask) for one in node.body)
+    return are_fills or _is_for_none(site, node, node.body, mask)
+
+
+def any_of(site: Site, asked: ast.expr) -> ast.expr | None:
+    """Return `m` of `m.any()`, `torch.any(m)`, `m.sum() > 0` and their like."""
+    match _meant(site, asked):
+        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+            return any_of(site, inner)
+        case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
+            return _reduced(site, left, "sum")
+        case other:
+            return _reduced(site, other, "any")
+
+
+def none_of(site: Site, asked: ast.expr) -> ast.expr | None:
+    """Return `m` of `not m.any()`, `m.sum() == 0` and their like."""
+    match _meant(site, asked):
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            found = any_of(site, operand)
+            return found if found is not None else _reduced(site, operand, "sum")
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=0)]):
+            return _reduced(site, left, "sum")
+        case ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Constant(value=1)]):
+            return _reduced(site, left, "sum")
+    return None
+
+
+def _meant(site: Site, node: ast.expr) -> ast.expr:
+    """Return what a name was assigned, where that is the same now."""
+    value = site.value_of(node.id) if isinstance(node, ast.Name) else None
+    return value if value is not None and memory.is_as_it_was(site, value) else node
+
+
+def _reduced(site: Site, node: ast.expr, by: str) -> ast.expr | None:
+    """Return what is reduced over all dimensions by a function, or a method."""
+    match _meant(site, node):
+        case ast.Call(func=ast.Name(id="int"), args=[inner]):
+            return _reduced(site, inner, by)
+        case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[]):
+            return _reduced(site, inner, by)
+        case ast.Call(func=ast.Attribute(attr=name), args=[inner], keywords=[]) as call if of_torch(call):
+            return inner if name == by else None
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[], keywords=[]):
+            return inner if name == by else None
+    return None
+
+
+# -- what does nothing
+
+
+def _of_nothing(site: Site, block: ast.stmt, statements: Sequence[ast.stmt], mask: ast.expr) -> str | None:
+    """Return what it takes for granted to run statements where a mask is nowhere true; None if they may do more."""
+    if all(_changes_only(site, one, mask) for one in statements):
+        kept = [_of_filled(site, one, mask) for one in statements]
+        known = [said for said in kept if said is not None]
+        return sides.joined(_EVERY_TIME, *known) if len(known) == len(kept) else None
+    if not _is_for_none(site, block, statements, mask):
+        return None
+    none = f"where `{site.source(mask)}` is nowhere true it is then computed for no rows, which is no error"
+    return sides.joined(none, "its parameters have a gradient of zeros in place of none")
+
+
+def _is_for_none(  # noqa: C901, PLR0911 -- one for each kind of statement
+    site: Site, block: ast.stmt, statements: Sequence[ast.stmt], mask: ast.expr
+) -> bool:
+    """Whether statements write the rows that are chosen by a mask, and keep nothing else: with no rows, nothing."""
+    if not is_mask(site, mask):  # else it may be an index of numbers, which writes where one is 0
+        return False
+    places, names = {ast.dump(mask)}, set[str]()
+    for statement in statements:
+        if any(has_effect(call) and called(call) not in _ADDING for call in syntax.calls_in(statement)):
+            return False
+        if any(called(call) in ERRORS_OF_NONE for call in syntax.calls_in(statement)):
+            return False
+        match statement:
+            case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
+                assigned = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+                if _root_of(mask) in assigned or not all(_is_used_after(site, block, n, statement) for n in assigned):
+                    return False
+                found = places_of(value)
+                if found is not None and ast.dump(found) in places:
+                    places |= {ast.dump(ast.Name(n, ast.Load())) for n in assigned}
+                elif not _is_chosen(value, places, names):
+                    return False
+                names |= assigned
+            case (
+                ast.Assign(targets=[ast.Subscript(slice=where)], value=value)
+                | ast.AugAssign(target=ast.Subscript(slice=where), value=value)
+                | ast.Expr(ast.Call(func=ast.Attribute(attr="index_add_" | "index_copy_"), args=[_, where, value]))
+            ):
+                is_written = _is_chosen(value, places, names) or is_number(sides.without_sign(value))
+                if ast.dump(where) not in places or not is_written:
+                    return False
+            case _:
+                return False
+    return True
+
+
+def _is_chosen(value: ast.expr, places: set[str], names: set[str]) -> bool:
+    """Whether a value is made of the rows that were chosen."""
+    selected = any(isinstance(n, ast.Subscript) and ast.dump(n.slice) in places for n in ast.walk(value))
+    return selected or any(loads(value, name) for name in names)
+
+
+def _is_used_after(site: Site, block: ast.stmt, name: str, statement: ast.stmt) -> bool:
+    """Whether a name is one of a block alone, and read there after it is assigned."""
+    return stays_in(site, block, name) and all(read.lineno > statement.lineno for read in loads(block, name))
+
+
+def _root_of(mask: ast.expr) -> str:
+    return mask.id if isinstance(mask, ast.Name) else ""
+
+
+def _of_filled(site: Site, statement: ast.stmt, mask: ast.expr) -> str | None:
+    """Return what it takes for granted to fill where nothing may be true; None where that is likely wrong."""
+    fill, needs = _filled(statement, mask), ""
+    name = dotted(sides.without_sign(fill)) if fill is not None else ""
+    if name and not sides.is_number(site, ast.Name(name)) and not _is_constant_of_file(site, name):
+        if site.function is not None and name in _may_be_none(site.function):
+            return None
+        needs = f"`{name}` is a number in each call"
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=target)], value=value):
+            pair = [Assignment(target, value), Assignment(target, ast.Name(target))]
+            is_as_good, of_memory = sides.keeps_memory(site, pair, target)
+            return sides.joined(needs, of_memory) if is_as_good else None
+    return needs
+
+
+def _may_be_none(function: syntax.Function) -> set[str]:
+    """The parameters that are None where the caller does not give them."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args]
+    pairs = [*zip(reversed(named), reversed(arguments.defaults), strict=False)]
+    pairs += [(a, d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None]
+    return {a.arg for a, default in pairs if isinstance(default, ast.Constant) and default.value is None}
+
+
+def _is_constant_of_file(site: Site, name: str) -> bool:
+    """Whether a name is assigned once in the file, at its top, and a number."""
+    tree = parsed(site.text)
+    if tree is None or name in site.local():
+        return False
+    every = [n for n in tree.body if isinstance(n, ast.Assign) and name in syntax.targets(n)]
+    return len(every) == 1 and _is_number_at_hand(every[0].value) and not dotted(every[0].value)
+
+
+def _changes_only(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
+    """Whether a statement changes elements where a mask is true, and nothing where it is nowhere so."""
+    value = _filled(statement, mask)
+    if value is not None:  # torch fills by a mask of bools alone, and with one number
+        return _is_number_at_hand(value)
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(slice=where)], value=value):
+            # Any other value may be an error where there is nothing to write: a tensor of so many rows.
+            return ast.dump(where) == ast.dump(mask) and is_mask(site, mask) and is_number(sides.without_sign(value))
+    return False
+
+
+def _filled(statement: ast.stmt, mask: ast.expr) -> ast.expr | None:
+    """Return what `x = x.masked_fill(m, 0)`, or the same in place, fills with where a mask is true."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="masked_fill_"), args=[where, *given], keywords=named)):
+            pass
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id=filled), attr="masked_fill"),
+                args=[where, *given],
+                keywords=named,
+            ),
+        ) if name == filled:
+            pass
+        case _:
+            return None
+    values = [*given, *(keyword.value for keyword in named)]
+    return values[0] if len(values) == 1 and ast.dump(where) == ast.dump(mask) else None
+
+
+def _is_number_at_hand(node: ast.expr) -> bool:
+    """Whether a value is there whatever was asked: a number, a name, `float("-inf")`, `torch.finfo(x.dtype).min`."""
+    match sides.without_sign(node):
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant()]):
+            return True
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="finfo" | "iinfo"), args=[kind])):
+            return bool(dotted(kind))
+        case other:
+            return is_number(other) or bool(dotted(other))
