@@ -23,11 +23,11 @@ import compiler_lens
 from compiler_lens.decode.compilations import name_definitions
 from compiler_lens.decode.op_names import ops_in_kernel_name
 from compiler_lens.facts.breaks.cards import break_cards
-from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
+from compiler_lens.facts.breaks.remedies import for_line, remedy_for, remedy_table
 from compiler_lens.facts.program.uses import uses
+from compiler_lens.facts.recompiles.causes import _is_made
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.guard_values import EntryValues
-from compiler_lens.facts.recompiles.reports import _is_made
 from compiler_lens.facts.recompiles.written import writing_line
 from compiler_lens.recording.model import (
     BreakCause,
@@ -264,6 +264,12 @@ def a_break(size: int) -> Callable[[], object]:
     ]
 
 
+def a_line_that_breaks(size: int) -> Callable[[], object]:
+    remedies = [one for one in remedy_table().remedies.values() if one.leave_at]
+    lines = [unit * size for unit in ("loss", "losses", "_loss", "xloss", "los", "_", "losslosses ")]
+    return lambda: [for_line(one, code) for one in remedies for code in lines]
+
+
 def a_size_in_guards(size: int) -> Callable[[], object]:
     symbols = (Symbol(ID, "s0", "L['x'].size()[0]", "8", "[2, 9]"),)
     guards = tuple(Guard(ID, "LAMBDA_GUARD", text * size) for text in ("L['x'].", ".size()[0]", "(L['x'].size()["))
@@ -300,9 +306,10 @@ def keys_in_guards(size: int) -> Callable[[], object]:
 
 RUN_TIME: dict[str, Callable[[int], Callable[[], object]]] = {
     "compiler_lens.facts.breaks.remedies.remedy_for": a_break,
+    "compiler_lens.facts.breaks.remedies.for_line": a_line_that_breaks,
     "compiler_lens.facts.recompiles.dimensions._dimension": a_size_in_guards,
     "compiler_lens.facts.program.uses._Reader._is_container": a_container_that_is_made,
-    "compiler_lens.facts.recompiles.reports._is_made": a_name_that_is_made,
+    "compiler_lens.facts.recompiles.causes._is_made": a_name_that_is_made,
     "compiler_lens.facts.recompiles.written._written": a_line_that_writes,
     "compiler_lens.facts.recompiles.guard_values.EntryValues.keys_of": keys_in_guards,
 }

@@ -18,8 +18,9 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.overview.unintended import Unintended
 from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.program.owners import Owner, Whose
+from compiler_lens.facts.recompiles.causes import RecompileCause, Step
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport, Step
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import BreakOutcome, Compilation, Results, Stance, Tried

@@ -11,9 +11,10 @@ from compiler_lens.facts.overview.shared import reports_of
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.facts.recompiles.causes import Change, RecompileCause, Step
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
-from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
 from compiler_lens.views.advice import INSTANCES, kind_of, limit, ranked, recurred, sentence, series_words, serving

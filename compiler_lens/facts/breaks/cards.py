@@ -14,7 +14,7 @@ from compiler_lens.facts.breaks.backend import BACKEND, failed_lines, is_of_back
 from compiler_lens.facts.breaks.following import Beyond, Broken, Following, beyond
 from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, offered
-from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
+from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, for_line, remedy_for
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.program.coverage import (
     Coverage,
@@ -201,8 +201,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     if owner.is_yours and place is not None and not is_own:
         owner = library("torch" if "/torch/" in slashed(place.file) else "the standard library", owner.line)
     found = remedy_for(cause, shown)
-    if found and found.leave_at and not re.search(found.leave_at, place.code if place else ""):
-        found = replace(found, leave="")
+    found = found and for_line(found, place.code if place else "")
     broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
     for event in events:
         if function := homes.get(event.compile_id):

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.data_file import read_data
 from compiler_lens.recording.model import BreakCause
@@ -114,3 +115,9 @@ def remedy_for(cause: BreakCause, shown: Shown | None = None) -> Remedy | None:
     said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"[:_LONGEST]
     fit = (r for r in remedy_table().by_type.get(cause.gb_type, ()) if r.shown in {None, shown})
     return next((remedy for remedy in fit if re.search(remedy.about, said)), None)
+
+
+def for_line(remedy: Remedy, code: str) -> Remedy:
+    """Return a remedy without what is to be said of other lines than this one."""
+    is_said = not remedy.leave_at or re.search(remedy.leave_at, code[:_LONGEST])
+    return remedy if is_said else replace(remedy, leave="")

@@ -29,8 +29,8 @@ from compiler_lens.facts.overview.explanation import Explanation, explain
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.owners import Owner, Whose, owner_of
 from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.reports import RecompileCause
 from compiler_lens.recording.model import BreakCause, Figures, Outcome, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery, package_of
 from compiler_lens.recording.source_text import Sources, sources

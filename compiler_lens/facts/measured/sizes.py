@@ -12,8 +12,8 @@ from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, calls_in, dotted, parameters
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.reports import RecompileCause
 from compiler_lens.recording.model import Compilation, Recording, SourceLine
 from compiler_lens.recording.source_text import Sources, sources, syntax_if_known
 

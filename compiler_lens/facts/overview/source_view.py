@@ -14,7 +14,8 @@ from compiler_lens.facts.overview.explanation import Explanation
 from compiler_lens.facts.program.coverage import GIVEN_UP, Function, Lines, Treatment, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import nearest
-from compiler_lens.facts.recompiles.reports import RecompileCause, recompile_reports
+from compiler_lens.facts.recompiles.causes import RecompileCause
+from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Outcome, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery

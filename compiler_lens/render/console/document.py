@@ -25,7 +25,8 @@ _ROOMY = 100  # columns
 _GAP = 2
 _SPACE = re.compile(r"\s+")
 # After which the code in a cell may go on below; the latter within a name, where a line would else be half empty.
-_JOINT, _WITHIN_A_NAME = re.compile(r"[.(,](?!\s)"), re.compile(r"_")
+_JOINT = re.compile(r"[.(,](?!\s)")
+_WITHIN_A_NAME = re.compile(r"_")
 _NARROWEST = 8  # columns of a column that gives way
 
 
