@@ -6,13 +6,12 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.journal import FORMAT_VERSION, JournalWriter, whole
+from compiler_lens.recording.journal import FORMAT_VERSION, JournalWriter, timed_rows, whole
 from compiler_lens.recording.journal_reader import is_journal, parse_journal, read_journal
 from compiler_lens.recording.model import THE_END
 
@@ -39,27 +38,20 @@ def test_events_come_back_as_they_went_in(tmp_path: Path) -> None:
 
 
 def test_timed_events_are_one_line_and_come_back_one_by_one(tmp_path: Path) -> None:
-    ours, others = (4, (1, 0, None), 0, 7), (5, (2, 0, None), 1, 8)
+    of = (4, (1, 0, None), 0, 7)
     rows = [("a", "B", 2e15), ("b", "B", 2e15 + 1.5), ("b", "E", 2e15 + 2.25)]
-    writer = JournalWriter(tmp_path / "r.clens")
-    for row in rows:
-        writer.append_timed(ours, row)
-    writer.append_timed(others, ("a", "B", 2e15 + 3))
-    writer.append(Event("between", 2e9))
-    writer.append_timed(ours, ("a", "E", 2e15 + 4))
-    assert len(writer.contents().splitlines()) == 1 + 4
-    writer.append_timed(ours, ("c", "B", 2e15 + 5))
+    writer = written(tmp_path / "r.clens", (timed_rows(rows, *of), Event("between", 2e9)))
+    assert len(writer.contents().splitlines()) == 1 + 2
+    writer.append(timed_rows([("a", "E", 2e15 + 4)], *of))
     writer.close()
 
-    def event(of: Any, name: str, phase: str, time: float) -> Event:
+    def event(name: str, phase: str, time: float) -> Event:
         run, torch_id, attempt, thread = of
         meta = {"name": name, "ph": phase, "ts": time}
         return Event("chromium_event", time / 1e6, run, torch_id, attempt, meta, None, thread)
 
-    wanted = [event(ours, *row) for row in rows]
-    wanted += [event(others, "a", "B", 2e15 + 3), Event("between", 2e9)]
-    wanted += [event(ours, "a", "E", 2e15 + 4), event(ours, "c", "B", 2e15 + 5)]
-    assert read_journal(tmp_path / "r.clens") == (tuple(wanted), ())
+    wanted = (*(event(*row) for row in rows), Event("between", 2e9), event("a", "E", 2e15 + 4))
+    assert read_journal(tmp_path / "r.clens") == (wanted, ())
 
 
 @pytest.mark.parametrize(

@@ -65,39 +65,39 @@ _NO_TENSORS = "no tensor-related objects found in frame"
 
 def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
     def hooked(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-        record = None
         frames = tap.local.frames
         around = len(frames)
-
-        def enter() -> None:
-            nonlocal record
-            backend = dynamo.innermost_backend(self)
-            owner = owner_of(dynamo.compiler_of(backend))
-            facts = _frame_facts(frame, backend, is_ours=owner is not None)
-            record = tap.enter(facts, owner)
-            if record.sessions:  # Dynamo's own for those whose module was half imported when the lens opened
-                is_inductor = "inductor" in dynamo.backend_name(backend) or owner is not None
-                tap.install((*DYNAMO_HOOKS, *INDUCTOR_HOOKS) if is_inductor else DYNAMO_HOOKS)
-            tap.safely("names", lambda: facts.update(_names(frame)))  # apart: a frame without a name is a frame
-
-        def leave(meta: Callable[[], Mapping[str, Any]]) -> None:
-            if record is not None:
-                tap.safely("frame", lambda: tap.leave(record, meta()))
-
+        entered: list[FrameRecord] = []
         try:
             if tap.sessions:  # else somebody wrapped this hook, and it could not be taken out
-                tap.safely("frame", enter)
+                tap.safely("frame", _enter, tap, self, frame, entered)
             result = original(self, frame, *args, **kwargs)
         except BaseException as error:
-            leave(functools.partial(frame_error, error))
+            tap.safely("frame", _leave, tap, entered, frame_error, error)
             raise
         else:
-            leave(lambda: _frame_result(frame.f_code.co_filename, result))
+            tap.safely("frame", _leave, tap, entered, _frame_result, frame.f_code.co_filename, result)
             return result
         finally:
             del frames[around:]
 
     return functools.wraps(original)(hooked)
+
+
+def _enter(tap: Tap, callback: Any, frame: Any, entered: list[FrameRecord]) -> None:
+    backend = dynamo.innermost_backend(callback)
+    owner = owner_of(dynamo.compiler_of(backend))
+    facts = _frame_facts(frame, backend, is_ours=owner is not None)
+    record = tap.enter(facts, owner)
+    entered.append(record)
+    if record.sessions and (owner is not None or "inductor" in facts["backend"]):
+        tap.install(INDUCTOR_HOOKS)
+    tap.safely("names", _add_names, facts, frame)  # apart: a frame without a name is a frame
+
+
+def _leave(tap: Tap, entered: list[FrameRecord], meta: Callable[..., Mapping[str, Any]], *of: Any) -> None:
+    if entered:
+        tap.leave(entered[0], meta(*of))
 
 
 def frame_error(error: BaseException) -> dict[str, Any]:
@@ -128,19 +128,16 @@ def _frame_facts(frame: Any, backend: Any, *, is_ours: bool) -> dict[str, Any]:
     }
 
 
-def _names(frame: Any) -> dict[str, Any]:
-    """What the author calls it: the class of the module whose frame it is, its object, the function."""
+def _add_names(facts: dict[str, Any], frame: Any) -> None:
+    """Add what the author calls it: the class of the module whose frame it is, its object, the function."""
     receiver = _receiver_name(frame)
     name = receiver or "self"
     is_there = name in frame.f_code.co_varnames + frame.f_code.co_freevars
     value = frame.f_locals.get(name) if is_there else None
     owner = value.__self__ if type(value) is MethodType else value
-    return {
-        "module": dynamo.module_class(value),
-        "receiver": receiver,
-        "instance": id(owner) if receiver else 0,
-        **sources.definition(frame),
-    }
+    facts["module"], facts["receiver"] = dynamo.module_class(value), receiver
+    facts["instance"] = id(owner) if receiver else 0
+    facts.update(sources.definition(frame))
 
 
 def _receiver_name(frame: Any) -> str:
@@ -186,8 +183,9 @@ def _stack(tap: Tap, _arguments: Arguments, original: Function) -> Function:
 _RECORDS = {stage: name for name, stage in GRAPH_RECORDS.items()}
 
 
-def _note_graph(tap: Tap, stage: GraphStage, graph_module: Any, *, is_sent: bool = True, **meta: Any) -> None:
-    record = tap.here()
+def _note_graph(
+    tap: Tap, record: FrameRecord, stage: GraphStage, graph_module: Any, *, is_sent: bool = True, **meta: Any
+) -> None:
     if not record.sessions:
         return
     if is_sent:
@@ -197,30 +195,32 @@ def _note_graph(tap: Tap, stage: GraphStage, graph_module: Any, *, is_sent: bool
     receiver = {"receiver": record.facts["receiver"]} if "receiver" in record.facts else {}
     event = tap.note("lens.node_facts", {"stage": stage.value, "program": record.program, **receiver, **meta}, text)
     if with_stacks:
-        tap.keep_sources(sources.files_named(text))
+        record.keep_sources(sources.files_named(text))
     else:  # Dynamo runs on a warm cache too
         record.pending.append(event)
 
 
-def _hook_inductor_if_there(tap: Tap) -> None:
+def _hook_inductor_if_there(tap: Tap, record: FrameRecord) -> None:
     # A backend of somebody's own may call Inductor in the end: its name does not tell.
-    if tap.here().sessions and inductor.POST_GRAD.module in sys.modules:
+    if record.sessions and inductor.POST_GRAD.module in sys.modules:
         tap.install(INDUCTOR_HOOKS)
 
 
 def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
-    _note_graph(tap, GraphStage.DYNAMO, graph_module)
-    tap.here().program = graphs.fingerprint(graph_module)
-    _hook_inductor_if_there(tap)
+    record = tap.here()
+    _note_graph(tap, record, GraphStage.DYNAMO, graph_module)
+    record.program = graphs.fingerprint(graph_module)
+    _hook_inductor_if_there(tap, record)
 
 
 def _aot_graphs(place: Place, name: str, *stages: GraphStage) -> Hook:
     def observe(tap: Tap, _result: Any, *read: Any) -> None:
         *graph_modules, aot_config = read
         tap.attribution.remember(aot_config.aot_id, graph_modules[-1])
+        record = tap.here()
         for stage, graph_module in zip(stages, graph_modules, strict=True):
-            _note_graph(tap, stage, graph_module, is_sent=graphs.sends_records(aot_config))
-        _hook_inductor_if_there(tap)
+            _note_graph(tap, record, stage, graph_module, is_sent=graphs.sends_records(aot_config))
+        _hook_inductor_if_there(tap, record)
 
     return after(place, name, observe)
 
@@ -238,7 +238,7 @@ def _post_grad_graph(tap: Tap, arguments: Arguments, original: Function) -> Func
         def leave() -> None:
             (graph_module,) = arguments.of(args, kwargs)
             part = "backward" if graphs.is_backward(graph_module) else "forward"
-            _note_graph(tap, GraphStage.POST_GRAD, graph_module, part=part)
+            _note_graph(tap, tap.here(), GraphStage.POST_GRAD, graph_module, part=part)
             tap.install(CODEGEN_HOOKS)  # code generation comes next, and imports these modules
 
         try:

@@ -110,6 +110,7 @@ class Recorder(SessionOwner):
     @property
     def recording(self) -> Recording:
         """Everything recorded so far."""
+        self._tap.tell_timed()
         self._session.tell_eager()
         self._session.tell_forks()
         with collector_paused():
@@ -129,6 +130,7 @@ class Recorder(SessionOwner):
 
         A recording that is there is written over; for any other file this raises `UsageError`, unless `overwrite`.
         """
+        self._tap.tell_timed()
         journal = self._session.journal
         with writing(path):
             if journal.is_open_at(Path(path)):  # it holds everything, and goes on

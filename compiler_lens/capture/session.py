@@ -29,7 +29,7 @@ from compiler_lens.capture.sources import source_event
 from compiler_lens.capture.torch_api import dynamo, graphs
 from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import NO_ID, Event, TorchId
-from compiler_lens.recording.journal import TIMED, JournalWriter, TimedOf, TimedRow, timed_meta
+from compiler_lens.recording.journal import JournalWriter, TimedRow, unpacked
 
 _MOST_FORKS = 256  # lines that fork: more of them share the last byte
 _MOST_CALLS = 10_000  # eager calls that wait to be told
@@ -70,14 +70,13 @@ class Session:
         if self.journal.failure:
             self._say_failure()
         if self._listener is not None:
-            self._listener(event)
+            for one in unpacked(event):
+                self._listener(one)
 
-    def take_timed(self, of: TimedOf, row: TimedRow) -> None:
-        """Keep the begin or end of something that torch times; it is written with the next event."""
-        self.journal.append_timed(of, row)
-        if self._listener is not None:
-            run, torch_id, attempt, thread = of
-            self._listener(Event(TIMED, time.time(), run, torch_id, attempt, timed_meta(row), None, thread))
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody wants to hear of each event as it comes."""
+        return self._listener is not None
 
     def count_eager(self, call: tuple[str, str, int]) -> None:
         """Count a call that a stance makes eager; it is told with all others of its function."""
@@ -155,7 +154,7 @@ class Session:
 
     def is_first(self, event: Event) -> bool:
         """Return whether nothing like it was noted yet: a stance may be taken in each step of a loop."""
-        told = f"{event.name} {sorted(event.meta.items())}"
+        told = f"{event.name} {event.meta}"
         is_first = told not in self._said
         self._said.add(told)
         return is_first
@@ -169,7 +168,8 @@ class Session:
 
     def keep_sources(self, files: Iterable[str], *, waits: bool = False) -> None:
         """Keep the text of files that were not kept yet."""
-        for file in sorted(set(files) - self._files):
+        new = set(files) - self._files
+        for file in sorted(new) if new else ():
             self._files.add(file)
             if event := source_event(file):
                 self.take(event, waits=waits)
@@ -257,6 +257,8 @@ class FrameRecord(Struct, eq=False):
     pending: list[Event] = field(default_factory=list)  # facts of the graph being compiled, for its sidecar
     # Pairs not fused, until all are known.
     refused: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
+    timed: list[TimedRow] = field(default_factory=list)  # that wait for the next event
+    timed_of: tuple[int, int] = (0, 0)  # their attempt and thread
     expected: set[str] = field(default_factory=set)  # names of records of torch that must come with it
     program: str = ""  # tells Dynamo graphs apart that AOTAutograd makes one of
     depth: int = 0  # of Inductor's post-grad passes, which call themselves
@@ -265,6 +267,11 @@ class FrameRecord(Struct, eq=False):
     def is_call(self) -> bool:
         """Whether it is a call of torch's compiler itself, without a frame of Dynamo's and its compile id."""
         return "door" in self.facts
+
+    def keep_sources(self, files: Iterable[str], *, waits: bool = False) -> None:
+        """Keep the text of files that it points to."""
+        for session in self.sessions:
+            session.keep_sources(files, waits=waits)
 
 
 class _Local(threading.local):
@@ -361,10 +368,13 @@ class Attribution:
         """Return the last compilation that torch gave this id."""
         return self._latest.get(compile_id, (NO_ID, None))
 
+    def records(self) -> list[FrameRecord]:
+        """Return the records of all compilations that torch keeps."""
+        # Copies, each made in one step: other threads may be compiling.
+        return [record for record, _ in (*self._records.values(), *self._calls.values())]
+
     def forget(self, session: Session) -> None:
         """Let go of a session that was closed: compiled code lives on, and its records with it."""
-        # Copies, each made in one step: other threads may be compiling.
-        kept = [*self._records.values(), *self._calls.values()]
-        records = [*(record for record, _ in kept), *(record for _, record in list(self._latest.values()))]
-        for record in (*records, *self.local.frames):
+        latest = [record for _, record in list(self._latest.values())]
+        for record in (*self.records(), *latest, *self.local.frames):
             record.sessions = tuple(s for s in record.sessions if s is not session)

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -26,7 +26,7 @@ from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
-from compiler_lens.recording.journal import TIMED, TimedRow, timed_meta
+from compiler_lens.recording.journal import TIMED, TimedRow, timed_meta, timed_rows
 
 ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
 
@@ -67,6 +67,7 @@ class Tap(TraceHandler):
         self._late: tuple[Hook, ...] = ()  # whose modules were half imported when they were to go in
         self._hooked: dict[Place, Callable[[], None] | str] = {}
         self._lock = threading.RLock()  # garbage collection may close another lens while we hold it
+        self._is_watched = False  # a session wants timed events at once
         self._subscription = Subscription(self)
         self._settings = settings.settings_of_process()
 
@@ -77,7 +78,7 @@ class Tap(TraceHandler):
         with self._lock:
             if self._is_done:
                 return False
-            self.sessions = (*self.sessions, session)
+            self._serve((*self.sessions, session))
 
         def note_files() -> None:
             files = {str(number): name for name, number in structured_trace.interned_files().items()}
@@ -95,8 +96,10 @@ class Tap(TraceHandler):
     def dismiss(self, session: Session) -> None:
         """Stop serving a session; with the last one, leave torch as it was."""
         with self._lock:
-            self.sessions = tuple(s for s in self.sessions if s is not session)
-            with contextlib.suppress(Exception):  # a record too many costs less than a hook left behind
+            with contextlib.suppress(Exception):  # what is lost costs less than a hook left behind
+                self.tell_timed()
+            self._serve(tuple(s for s in self.sessions if s is not session))
+            with contextlib.suppress(Exception):  # so does a record too many
                 self.attribution.forget(session)
             if self.sessions or self._is_done:
                 return
@@ -110,6 +113,10 @@ class Tap(TraceHandler):
                     step()
             # Last: whoever opens a lens meanwhile waits for this one to be gone, and finds torch as it was.
             vars(structured_trace.trace_logger()).pop(ANCHOR, None)
+
+    def _serve(self, sessions: tuple[Session, ...]) -> None:
+        self.sessions = sessions
+        self._is_watched = any(session.is_watched for session in sessions)
 
     def _listen(self) -> None:
         with self._lock:
@@ -125,7 +132,8 @@ class Tap(TraceHandler):
     def _stay_subscribed(self) -> None:
         if not self.sessions:
             return
-        self.install_late()
+        if self._late:
+            self.install_late()
         self._subscription.hide_rendering()  # a listener may have come or gone
         if not self._subscription.is_whole:
             self._listen()
@@ -140,8 +148,9 @@ class Tap(TraceHandler):
         """
         start = time.thread_time()
         lacking = [hook for hook in hooks if hook.place not in self._hooked]
-        self._late = tuple(hook for hook in lacking if hook.place.is_being_imported)
-        missing = [hook for hook in lacking if hook not in self._late]
+        late = [hook for hook in lacking if hook.place.is_being_imported]
+        missing = [hook for hook in lacking if hook not in late]
+        self._late = (*(hook for hook in self._late if hook not in lacking), *late)
         # All imports before the first hook: a module that takes a function by name must take torch's own.
         found = [(hook, _found(hook.place)) for hook in missing]
         self.local.import_seconds += time.thread_time() - start
@@ -193,7 +202,8 @@ class Tap(TraceHandler):
     def enter(self, facts: Mapping[str, Any], owner: Session | None) -> FrameRecord:
         """Note that a frame enters the compiler."""
         self._stay_subscribed()
-        self.here()  # the compilation around it, if any, must not take this frame for its own
+        if self.local.frames or dynamo.compile_context() is not None:
+            self.here()  # the compilation around it must not take this frame for its own
         return self.attribution.enter(self._recorders(owner), facts)
 
     @property
@@ -205,6 +215,7 @@ class Tap(TraceHandler):
         """Note that a frame leaves the compiler."""
         record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
         record.refused = {}
+        self._tell_timed_of(record)
         now = time.time()
         if record.torch_id is not None or record.is_call:
             event = Event("lens.frame_end", now, record.run, record.torch_id or NO_ID, meta=meta)
@@ -267,6 +278,7 @@ class Tap(TraceHandler):
 
     def take(self, name: str, meta: Any, text: str | None) -> None:
         """Note a record of torch's trace."""
+        meta = structured_trace.told(name, meta)
         self.safely(name, self._note_record, name, meta, text)
 
     def render(self, name: str, parameters: Mapping[str, Any]) -> None:
@@ -276,14 +288,14 @@ class Tap(TraceHandler):
     def _render(self, name: str, parameters: Mapping[str, Any]) -> None:
         self._note_record(name, *structured_trace.rendered(name, parameters))
 
-    def hear_timed(self, parameters: Mapping[str, Any]) -> None:
+    def hear_timed(self, read: Callable[[Mapping[str, Any]], TimedRow | None], parameters: Mapping[str, Any]) -> None:
         """Note the begin or end of a timed event. The smallest compilation has sixteen: no more is done than it takes.
 
-        Nothing in here waits, so the time on the clock is ours.
+        They wait for the next event of their compilation. Nothing in here waits, so the time on the clock is ours.
         """
         start = time.perf_counter()
         try:
-            row = structured_trace.timed(parameters)
+            row = read(parameters)
             if row is None:
                 return
             context = dynamo.compile_context()
@@ -291,16 +303,30 @@ class Tap(TraceHandler):
             if record is None:
                 self.safely(TIMED, self._note_timed, row)
                 return
-            of = record.run, record.torch_id or NO_ID, context.attempt, threading.get_ident()
-            for session in record.sessions:
-                if session in self.sessions:
-                    session.take_timed(of, row)
+            of = context.attempt, threading.get_ident()
+            if record.timed_of != of:
+                self._tell_timed_of(record)
+                record.timed_of = of
+            record.timed.append(row)
+            if self._is_watched:
+                self._tell_timed_of(record)
         except Exception as error:  # noqa: BLE001 -- as in `safely`
             self._keep_error(TIMED, error)
         self.seconds += time.perf_counter() - start
 
     def _note_timed(self, row: TimedRow) -> None:
         self.note(TIMED, timed_meta(row), waits=True)
+
+    def tell_timed(self) -> None:
+        """Hand over all timed events that wait."""
+        for record in self.attribution.records():
+            self._tell_timed_of(record)
+
+    def _tell_timed_of(self, record: FrameRecord) -> None:
+        rows, record.timed = record.timed, []
+        if rows:
+            event = timed_rows(rows, record.run, record.torch_id or NO_ID, *record.timed_of)
+            self._give(record.sessions, event, waits=True)
 
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
         self._heard.add(name)
@@ -311,7 +337,7 @@ class Tap(TraceHandler):
                 meta, text = cache_answer(meta, text)
             event = self.note(name, meta, text, waits=self._is_followed(name))
             if name in _STACKED:
-                self.keep_sources(files_named(text))
+                self.here().keep_sources(files_named(text))
             if name == "triton_kernel_info":  # sent when code is generated, not when the graph comes from a cache
                 self.here().pending.append(event)
 
@@ -332,6 +358,8 @@ class Tap(TraceHandler):
         elif record.is_call:
             run = record.run
         event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
+        if record.timed:
+            self._tell_timed_of(record)
         # Interned file names come once a process, whoever compiles; nobody knows whose CUDA graph runs.
         is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
         self._give(self.sessions if is_process_wide else record.sessions, event, waits=waits)
@@ -352,11 +380,6 @@ class Tap(TraceHandler):
         """Count a call of a compiled function that a stance makes eager: its name, file and line."""
         for session in self._recorders(owner):
             session.count_eager(call)
-
-    def keep_sources(self, files: Iterable[str]) -> None:
-        """Keep the text of files that the compilation under way points to."""
-        for session in self.here().sessions:
-            session.keep_sources(files)
 
     def note_later(self, name: str, meta: Mapping[str, Any], compile_id: str) -> Event:
         """Record something that happens at run time, for the compilation that torch names as its origin."""
@@ -390,8 +413,7 @@ class Tap(TraceHandler):
         waits = not record.is_call  # for torch's own word that the frame begins, which comes before it is looked at
         self._give(record.sessions, event, waits=waits)
         defined = facts.get("definition") or {}
-        for session in record.sessions:
-            session.keep_sources({facts.get("file", ""), defined.get("file", "")}, waits=waits)
+        record.keep_sources({facts.get("file", ""), defined.get("file", "")}, waits=waits)
 
     def _describe(self, record: FrameRecord) -> None:
         for session in record.sessions:

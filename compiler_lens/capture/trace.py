@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import CodeType, FrameType
 from typing import Any
 
 from compiler_lens.capture.torch_api import structured_trace
 from compiler_lens.capture.torch_api.frames import Sees, have_dynamo_see
 from compiler_lens.decode.fold import WANTED
 from compiler_lens.recording.event import RECORD_CONTEXT
-from compiler_lens.recording.journal import TIMED
+from compiler_lens.recording.journal import TIMED, TimedRow
 from compiler_lens.recording.resume_names import is_bytecode
 
 
@@ -36,8 +37,8 @@ class TraceHandler(logging.Handler):
         """Take a record from the locals of trace_structured(). Must not raise, either."""
         raise NotImplementedError
 
-    def hear_timed(self, parameters: Mapping[str, Any]) -> None:
-        """Take a timed event from the locals of trace_structured(). Must not raise, either."""
+    def hear_timed(self, read: Callable[[Mapping[str, Any]], TimedRow | None], parameters: Mapping[str, Any]) -> None:
+        """Take a timed event, which `read` finds in the locals of a function of torch's. Must not raise, either."""
         raise NotImplementedError
 
     def handle(self, record: logging.LogRecord) -> bool:
@@ -75,6 +76,7 @@ class WantedOnly(list[logging.Handler]):
         self._ours = ours
         self._only_ours = [ours]
         self._trace_code = trace_code
+        self._timed_code: CodeType | None = None  # what sends most records: its few locals are faster to read
 
     def copy(self) -> WantedOnly:
         """Return a list that answers as this one: newer Pythons' `removeHandler` takes a handler out of a copy."""
@@ -95,17 +97,25 @@ class WantedOnly(list[logging.Handler]):
         if frame.f_code is not self._trace_code:
             # The partitioner asks too, and renders extra graphs on failure if anybody listens.
             return False
-        # A LazyTraceHandler without a folder (no TORCH_TRACE) is to find out at a record that it has none to write.
-        return not is_ours_alone or self._is_left_to_torch(frame.f_locals)
+        if not is_ours_alone:
+            # A LazyTraceHandler without a folder (no TORCH_TRACE) is to find out at a record that it has none to write.
+            return True
+        caller = frame.f_back
+        if caller is not None and caller.f_code is self._timed_code:
+            self._ours.hear_timed(structured_trace.timed_by, caller.f_locals)
+            return False
+        return self._is_left_to_torch(frame)
 
-    def _is_left_to_torch(self, parameters: Mapping[str, Any]) -> bool:
+    def _is_left_to_torch(self, frame: FrameType) -> bool:
         """Render a record ourselves, if we want it; True where it is not known how."""
         try:
+            parameters = frame.f_locals
             name = structured_trace.name_of(parameters)
         except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become: it renders, and `handle` sees it
             return True
         if name == TIMED:
-            self._ours.hear_timed(parameters)
+            self._timed_code = self._timed_code or structured_trace.code_of_timed(frame)
+            self._ours.hear_timed(structured_trace.timed, parameters)
         elif is_wanted(name):
             self._ours.render(name, parameters)
         return False

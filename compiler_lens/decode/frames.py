@@ -16,11 +16,8 @@ from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.model import BreakCause, Compilation, Outcome, SourceLine
 from compiler_lens.recording.resume_names import bytecode_of
 from compiler_lens.recording.shape import Count, Figure, shaped
+from compiler_lens.recording.torch_names import UNREAD_METRICS
 
-# Texts among the metrics (CompilationMetrics in torch/_dynamo/utils.py): whole configurations, each as JSON, a shape
-# for every node, and stacks that `dynamo_start` and `dynamo_error` have in full.
-_BLOBS = frozenset(("dynamo_config", "inductor_config", "functorch_config", "compiler_config", "graph_node_shapes",
-                    "stack_trace", "exception_stack_trace"))  # fmt: skip
 # ConvertFrameAssert.__call__() in torch/_dynamo/convert_frame.py: what has no tensors has nothing to compile.
 _NOTHING_IN_IT = frozenset(("no tensor-related objects found in frame",))
 
@@ -154,7 +151,7 @@ def read_frame_end(event: Event, compile_id: CompileId, _files: Mapping[int, str
 
 def read_metrics(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Metrics, ...]:
     """Read what torch counted and timed, without what it left empty and without its configurations."""
-    values = {name: value for name, value in event.meta.items() if name not in _BLOBS and _is_told(value)}
+    values = {name: value for name, value in event.meta.items() if name not in UNREAD_METRICS and _is_told(value)}
     return (Metrics(compile_id, event.at, values, shaped(Figures, values), event.name.startswith("bwd_")),)
 
 

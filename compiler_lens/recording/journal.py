@@ -19,19 +19,19 @@ import contextlib
 import errno
 import fcntl
 import functools
-import hashlib
 import itertools
 import json
 import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field, to_builtins
 from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from compiler_lens.recording.errors import LensError, UsageError
 from compiler_lens.recording.event import NO_ID, Event, TorchId
@@ -51,7 +51,7 @@ _CLOSING = f'{{"e":"{_CLOSED}"'.encode()  # how the last line begins
 PROMISE = "closes"  # the key of the header that says that such a line will come: the first recordings had none
 INLINE_LIMIT = 200  # characters; shorter texts are cheaper to repeat than to refer to
 
-_KNOWN_TEXTS = 32  # as many are known without hashing them: settings, which come with each compilation, are 40 kB
+_Text = tuple[int, int]  # what a text is known by: its hash, of 64 bits, and its length. No two of a journal share both
 
 
 def _plain(value: Any) -> Any:
@@ -74,15 +74,10 @@ def _lines(values: Sequence[Any]) -> bytes:
         return b"".join(text.encode("utf-8", "surrogatepass") + b"\n" for text in texts)
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-
-
 def _header() -> bytes:
     return _lines([{MAGIC: FORMAT_VERSION, "pid": os.getpid(), PROMISE: 1}])
 
 
-TimedOf = tuple[int | None, TorchId, int, int]  # run, torch's compile id, attempt and thread of timed events
 TimedRow = tuple[str, str, float]  # name, phase "B" or "E", microseconds since the epoch
 
 
@@ -90,6 +85,21 @@ def timed_meta(row: TimedRow) -> dict[str, Any]:
     """Return the metadata that a timed event has by itself."""
     name, phase, microseconds = row
     return {"name": name, "ph": phase, "ts": microseconds}
+
+
+def timed_rows(rows: Sequence[TimedRow], run: int | None, torch_id: TorchId, attempt: int, thread: int) -> Event:
+    """Return timed events of one compilation that came one after the other, as one event."""
+    return Event(ROWS_OF_TIMED, rows[0][2] / 1e6, run, torch_id, attempt, {ROWS: rows}, None, thread)
+
+
+def unpacked(event: Event) -> Iterator[Event]:
+    """Yield the timed events that are in one, each with its own time; any other event as it is."""
+    if event.name != ROWS_OF_TIMED:
+        yield event
+        return
+    for row in event.meta[ROWS]:
+        meta = timed_meta(row)
+        yield replace(event, name=TIMED, at=meta["ts"] / 1e6, meta=meta)
 
 
 class JournalWriter:
@@ -106,10 +116,9 @@ class JournalWriter:
         self.is_gone = False  # somebody took the file away before it was closed
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler of the user's may compile while we write
-        self._texts: dict[bytes, int] = {}
-        self._digest = functools.lru_cache(_KNOWN_TEXTS)(_digest)
+        self._texts: dict[_Text, int] = {}
         self._numbers = itertools.count()
-        self._waiting: list[Event | tuple[TimedOf, TimedRow]] = []
+        self._waiting: list[Event] = []
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
@@ -132,26 +141,20 @@ class JournalWriter:
             if not waits:
                 self._write_waiting()
 
-    def append_timed(self, of: TimedOf, row: TimedRow) -> None:
-        """Let a timed event wait for the next event: sixteen come with the smallest compilation."""
-        if not self._closed and os.getpid() == self._pid:
-            with self._lock:
-                self._waiting.append((of, row))
-
     def _write_waiting(self) -> None:
         events, self._waiting = self._waiting, []
         if not events:
             return
         data = b""
         try:
-            new_texts: dict[bytes, dict[str, Any]] = {}
+            new_texts: dict[_Text, dict[str, Any]] = {}
             reference = functools.partial(self._reference, new_texts)
-            lines = _lines_of(events, reference)
+            lines = [_line_of(event, reference) for event in events]
             data = _lines([*new_texts.values(), *lines])
             self._write(data)
             # Only now: an interrupt in between must not leave a reference to a text that was never written.
-            for digest, of_text in new_texts.items():
-                self._texts[digest] = of_text[REFERENCE]
+            for known_by, of_text in new_texts.items():
+                self._texts[known_by] = of_text[REFERENCE]
         except Exception:  # of an event that cannot be written, and must not keep all that come after it
             raise
         except BaseException:  # an interrupt
@@ -162,11 +165,11 @@ class JournalWriter:
     def _ends_with(self, data: bytes) -> bool:
         return (self._memory[-1] if self._memory else self._file_contents()).endswith(data)
 
-    def _reference(self, new_texts: dict[bytes, dict[str, Any]], text: str) -> dict[str, int]:
-        digest = self._digest(text)
-        number = self._texts.get(digest)
+    def _reference(self, new_texts: dict[_Text, dict[str, Any]], text: str) -> dict[str, int]:
+        known_by = hash(text), len(text)
+        number = self._texts.get(known_by)
         if number is None:
-            number = new_texts.setdefault(digest, {REFERENCE: next(self._numbers), "is": text})[REFERENCE]
+            number = new_texts.setdefault(known_by, {REFERENCE: next(self._numbers), "is": text})[REFERENCE]
         return {REFERENCE: number}
 
     def _write(self, data: bytes) -> None:
@@ -343,24 +346,6 @@ class _Line(Struct, omit_defaults=True, frozen=True):
     x: str | dict[str, int] | None = None
     th: int = 0
     c: int = 0
-
-
-def _lines_of(waiting: Iterable[Event | tuple[TimedOf, TimedRow]], reference: Callable[[str], Any]) -> list[_Line]:
-    lines: list[_Line] = []
-    before: TimedOf | None = None
-    rows: list[TimedRow] = []
-    for one in waiting:
-        if isinstance(one, Event):
-            before = None
-            lines.append(_line_of(one, reference))
-        elif one[0] == before:
-            rows.append(one[1])
-        else:
-            before, rows = one[0], [one[1]]
-            run, torch_id, attempt, thread = before
-            at = rows[0][2] / 1e6
-            lines.append(_Line(ROWS_OF_TIMED, at, run, torch_id, attempt, {ROWS: rows}, None, thread))
-    return lines
 
 
 def _line_of(event: Event, reference: Callable[[str], Any]) -> _Line:

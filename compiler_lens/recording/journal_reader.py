@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta, Raw, Struct, ValidationError, convert, field
 from msgspec.json import Decoder
-from msgspec.structs import replace
 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import NO_ID, Event
@@ -19,11 +18,9 @@ from compiler_lens.recording.journal import (
     MAGIC,
     PROMISE,
     REFERENCE,
-    ROWS,
     ROWS_OF_TIMED,
-    TIMED,
     is_closing,
-    timed_meta,
+    unpacked,
 )
 from compiler_lens.recording.model import DAMAGE, THE_END, CaptureProblem
 from compiler_lens.recording.opening import Limits, begun, head, lines
@@ -180,16 +177,6 @@ class _Rows(Struct):
     rows: list[tuple[str, str, _Microseconds]]
 
 
-def _unpacked(event: Event) -> Iterator[Event]:
-    """The timed events of a line, each with its own time; any other event as it is."""
-    if event.name != ROWS_OF_TIMED:
-        yield event
-        return
-    for row in event.meta[ROWS]:
-        meta = timed_meta(row)
-        yield replace(event, name=TIMED, at=meta["ts"] / 1e6, meta=meta)
-
-
 class _Reader:
     """Turns the lines of one journal into events."""
 
@@ -213,7 +200,7 @@ class _Reader:
             event = self._read(number, line)
             del line
             if event is not None:
-                yield from _unpacked(event)
+                yield from unpacked(event)
                 del event
         if end != b"\n":
             problems.append(CaptureProblem(THE_END, _NO_END + self._begun(number, size)))

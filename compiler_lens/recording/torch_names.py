@@ -112,3 +112,9 @@ def phase_of(name: str) -> Phase:
         return _PHASES[name]
     other = Phase.AUTOTUNING if name.endswith(_AUTOTUNING_SUFFIXES) else Phase.OTHER
     return next((phase for phase, prefixes in _PREFIXES.items() if name.startswith(prefixes)), other)
+
+
+# Texts among the metrics (CompilationMetrics in torch/_dynamo/utils.py): whole configurations, each as JSON, a shape
+# for every node, and stacks that `dynamo_start` and `dynamo_error` have in full.
+UNREAD_METRICS = frozenset(("dynamo_config", "inductor_config", "functorch_config", "compiler_config",
+                            "graph_node_shapes", "stack_trace", "exception_stack_trace"))  # fmt: skip

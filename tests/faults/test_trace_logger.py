@@ -3,19 +3,25 @@
 import json
 import logging
 import logging.config
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.utils import ChromiumEventLogger
 from torch._logging import _internal
 
 from compiler_lens import Lens, load
+from compiler_lens.capture import recorder
 from compiler_lens.capture.tap import Tap
 from compiler_lens.capture.torch_api import structured_trace
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal_reader import read_journal
+from compiler_lens.recording.torch_names import UNREAD_METRICS
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]
@@ -267,7 +273,9 @@ def test_metrics_are_those_that_torch_sends_and_not_copied_first(
 
     assert list(ours) == list(theirs)
     assert {key: type(value) for key, value in ours.items()} == {key: type(value) for key, value in theirs.items()}
-    same = ("co_name", "guard_count", "graph_op_count", "non_compliant_ops", "dynamo_config", "restart_reasons")
+    assert None not in ours.values()
+    assert not ours.keys() & UNREAD_METRICS  # 40 kB with each compilation
+    same = ("co_name", "guard_count", "graph_op_count", "non_compliant_ops", "restart_reasons")
     assert [ours[key] for key in same] == [theirs[key] for key in same]
 
 
@@ -329,3 +337,77 @@ def test_records_of_another_shape_do_not_disturb() -> None:
         logger.debug("", extra={"metadata": {"dynamo_start": 7}, "payload": 3})
 
     assert [p.where for p in lens.recording.problems] == ["dynamo_start"]
+
+
+def timed(events: tuple[Event, ...]) -> list[tuple[str, str]]:
+    return [(e.meta["name"], e.meta["ph"]) for e in events if e.name == "chromium_event"]
+
+
+def other_sender(self: Any, *what: Any) -> dict[str, Any]:
+    name, time_ns, phase = what[:3]
+    event = {"name": name, "ts": time_ns / 1000, "ph": phase}
+    torch._logging.trace_structured("chromium_event", payload_fn=lambda: event, expect_trace_id=False)
+    return event
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_timed_events_are_those_that_torch_sends_whoever_sends_them(
+    logger: logging.Logger, monkeypatch: pytest.MonkeyPatch, *, is_changed: bool
+) -> None:
+    sender = ChromiumEventLogger._log_timed_event.__code__
+    found = []
+    for listens in (False, True):
+        torch._dynamo.reset()
+        began = time.time()
+        with monkeypatch.context() as changed, Lens(strict=True) as lens:
+            if is_changed:
+                changed.setattr(ChromiumEventLogger, "_log_timed_event", other_sender)
+            if listens:
+                logger.addHandler(Collector())
+            run(first)
+            if not listens:
+                assert getattr(logger.handlers, "_timed_code", None) is (None if is_changed else sender)
+        logger.handlers = [handler for handler in logger.handlers if not isinstance(handler, Collector)]
+        spans = lens.recording.spans
+        found.append([span.name for span in spans])
+        assert all(began <= span.start <= span.start + span.seconds <= time.time() for span in spans)
+    assert "backend_compile" in found[0]
+    assert found[0] == found[1]
+
+
+def test_timed_events_that_wait_are_there_as_soon_as_somebody_asks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    heard: list[Event] = []
+    line = SimpleNamespace(event=heard.append, close=lambda: None)
+    begins = ("backend_compile", "B")
+    seen = []
+
+    def look() -> None:
+        seen.append(begins in timed(read_journal(tmp_path / "r.clens")[0]))
+
+    def asks(graph: Any, _inputs: Any) -> Any:
+        look()
+        lens.save(tmp_path / "r.clens")
+        look()
+        return graph.forward
+
+    def closes(graph: Any, _inputs: Any) -> Any:
+        look()
+        lens.close()
+        look()
+        return graph.forward
+
+    def follows(graph: Any, _inputs: Any) -> Any:
+        seen.append(begins in timed(tuple(heard)))
+        return graph.forward
+
+    for backend in (asks, closes):
+        lens = Lens(tmp_path / "r.clens", strict=True)
+        with lens:
+            run(first, backend)
+        torch._dynamo.reset()
+    monkeypatch.setattr(recorder, "_open_progress", lambda: line)
+    with Lens(strict=True):
+        run(first, follows)
+    assert seen == [False, True, False, True, True]

@@ -56,8 +56,7 @@ def called() -> Any:
 
 def module_in(wrapped: Any) -> Any:
     """Return the module that torch.compile was given, also by `Module.compile()`; None for anything else."""
-    import torch
-
+    torch = sys.modules["torch"]  # who calls torch.compile has it
     if type(wrapped) is MethodType and wrapped.__func__ is torch.nn.Module._call_impl:
         wrapped = wrapped.__self__
     return wrapped if issubclass(type(wrapped), torch.nn.Module) else None

@@ -59,8 +59,7 @@ def frame_result(result: Any) -> tuple[bool, str]:
 
 def module_class(value: Any) -> str:
     """Return the class name of a module, empty for anything else."""
-    import torch
-
+    torch = sys.modules["torch"]  # what asks compiles, several times a frame
     # Not isinstance: a value's own `__class__` may be a property of the user's.
     return type(value).__name__ if issubclass(type(value), torch.nn.Module) else ""
 

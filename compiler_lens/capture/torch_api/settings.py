@@ -8,7 +8,7 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, copy_context
-from operator import is_
+from operator import attrgetter, is_
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +29,25 @@ class Settings:
 
     def __init__(self) -> None:
         self._values: list[Any] | None = None  # as they were rendered last
-        self._changeable = ""  # what those said that can change in place
-        self._lines: dict[str, str] = {}
+        self._changeable: list[Any] = []  # those of them that can change in place
+        self._said = ""  # by these then
+        self._lines: Mapping[str, str] = {}
 
-    def lines(self, dynamic: bool | None = None) -> dict[str, str]:
+    def lines(self, dynamic: bool | None = None) -> Mapping[str, str]:
         """Return the settings whose values differ from torch's defaults, as text.
 
         What torch patches while it compiles keeps its value as one that was set: after a mode, or an option, there is
         `max_autotune = False`. What it patches for the frame's `dynamic` is no setting either.
         """
         values = _values_set()
-        changeable = repr([value for value in values or () if type(value) not in _CONSTANT])
-        if not (self._are_known(values) and changeable == self._changeable):
+        if not (self._are_known(values) and repr(self._changeable) == self._said):
             self._lines = {name: value for module in _MODULES for name, value in _lines_of(module).items()}
-            self._values, self._changeable = values, changeable
-        patched = set() if dynamic is None else {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
+            self._values = values
+            self._changeable = [value for value in values or () if type(value) not in _CONSTANT]
+            self._said = repr(self._changeable)
+        if dynamic is None:
+            return self._lines
+        patched = {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
         return {name: value for name, value in self._lines.items() if (name, value) not in patched}
 
     def _are_known(self, values: list[Any] | None) -> bool:
@@ -59,6 +63,7 @@ def settings_of_process() -> Settings:
 
 # What cannot change in place; torch's sign for "not set" is an object().
 _CONSTANT = frozenset((object, bool, int, float, str, type(None), ContextVar))
+_OVERRIDE = attrgetter("user_override")  # of eight hundred entries with each frame, by torch 2.11
 
 
 def _values_set() -> list[Any] | None:
@@ -66,7 +71,7 @@ def _values_set() -> list[Any] | None:
     try:
         variables = _variables()
         if variables is None:
-            return [entry.user_override for module in _MODULES for entry in _config(module)._config.values()]
+            return list(map(_OVERRIDE, _entries()))
         now = copy_context()
         # Of eight hundred variables a handful is set.
         return [part for variable in variables.intersection(now) for part in (variable, now[variable])]
@@ -76,12 +81,15 @@ def _values_set() -> list[Any] | None:
 
 @functools.cache
 def _variables() -> frozenset[ContextVar[Any]] | None:
-    """The variables that hold what is set, of newer torches; None where each entry holds a value itself.
-
-    A module of settings has all of them once it is imported.
-    """
-    overrides = [entry.user_override for module in _MODULES for entry in _config(module)._config.values()]
+    """The variables that hold what is set, of newer torches; None where each entry holds a value itself."""
+    overrides = list(map(_OVERRIDE, _entries()))
     return frozenset(overrides) if all(isinstance(one, ContextVar) for one in overrides) else None
+
+
+@functools.cache
+def _entries() -> tuple[Any, ...]:
+    """What torch keeps of each setting: a module of settings has all of them once it is imported."""
+    return tuple(entry for module in _MODULES for entry in _config(module)._config.values())
 
 
 def _config(module: str) -> Any:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from types import CodeType, FrameType
 from typing import Any
 
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.capture.torch_api.printed import printers
+from compiler_lens.recording.torch_names import UNREAD_METRICS
 
 # Every stack that torch takes for its trace becomes text here; log_dynamo_start() in torch/_dynamo/convert_frame.py
 # counts off frames of torch's, of which ours is one more.
@@ -73,6 +75,21 @@ def timed(parameters: Mapping[str, Any]) -> tuple[str, str, float] | None:
     return (event["name"], phase, event["ts"]) if phase in ("B", "E") else None
 
 
+def timed_by(parameters: Mapping[str, Any]) -> tuple[str, str, float]:
+    """Return the same from the locals of ChromiumEventLogger._log_timed_event() in torch/_dynamo/utils.py."""
+    return parameters["event_name"], parameters["phase"], parameters["time_ns"] / 1000
+
+
+def code_of_timed(frame: FrameType) -> CodeType | None:
+    """Return the code of that function where it has called trace_structured() with what `timed_by` reads."""
+    caller = frame.f_back
+    try:
+        is_it = caller is not None and timed_by(caller.f_locals) == timed(frame.f_locals)
+    except Exception:  # noqa: BLE001 -- another function, with whatever locals
+        return None
+    return caller.f_code if caller is not None and is_it else None
+
+
 def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]:
     """Return metadata and payload of a record, as trace_structured() renders them, from its locals."""
     # Of metrics torch copies each of a hundred fields, if it is asked for them.
@@ -90,11 +107,20 @@ def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]
 
 
 def _metrics(metadata: Any) -> dict[str, Any] | None:
-    """The metrics that record_compilation_metrics() in torch/_dynamo/utils.py would copy; None where it has others."""
+    """What is told of metrics that record_compilation_metrics() in torch/_dynamo/utils.py copies, if it has them."""
     cell = dict(zip(metadata.__code__.co_freevars, metadata.__closure__ or (), strict=True)).get("compilation_metrics")
     if cell is None:
         return None
-    return {key: list(value) if isinstance(value, set) else value for key, value in vars(cell.cell_contents).items()}
+    return _told_metrics(vars(cell.cell_contents))
+
+
+def _told_metrics(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None and name not in UNREAD_METRICS}
+
+
+def told(name: str, meta: Any) -> Any:
+    """Return metadata that torch rendered, as `rendered` would give it."""
+    return _told_metrics(meta) if name in _METRICS and isinstance(meta, Mapping) else meta
 
 
 def interned_files() -> dict[str, int]:
