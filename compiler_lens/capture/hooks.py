@@ -154,11 +154,14 @@ def _receiver_name(frame: Any) -> str:
     return ""
 
 
+_mro = vars(type)["__mro__"].__get__  # which no metaclass can have in its place
+
+
 def _of_class(kind: type, name: str) -> Any:
     """What a class or one that it inherits from has under a name, without running the user's code."""
     if type(kind).__getattribute__ is not type.__getattribute__:  # a metaclass's own
         return inspect.getattr_static(kind, name, None)
-    return next((vars(one)[name] for one in type.mro(kind) if name in vars(one)), None)
+    return next((vars(one)[name] for one in _mro(kind) if name in vars(one)), None)
 
 
 def _stack(tap: Tap, _arguments: Arguments, original: Function) -> Function:

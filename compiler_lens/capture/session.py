@@ -209,6 +209,11 @@ def _versions() -> dict[str, str]:
 
 
 @functools.cache
+def _machine() -> dict[str, str]:
+    """What stays as it is while the process runs."""
+    return {"python": platform.python_version(), "platform": _platform()}
+
+
 def _platform() -> str:
     """The same as `platform.platform()`, which runs `uname -p`: no process is started in the user's program."""
     system = os.uname()
@@ -230,8 +235,7 @@ def describe_environment(config: Mapping[str, str]) -> dict[str, Any]:
     return {
         "torch": str(torch.__version__),  # with the build: the wheel's metadata leaves out `+cu130`
         "triton": _versions().get("triton", ""),
-        "python": platform.python_version(),
-        "platform": _platform(),
+        **_machine(),
         "device": str(torch.cuda.get_device_name()) if on_cuda else f"CPU, {os.cpu_count()} cores",
         "threads": int(torch.get_num_threads()),
         "argv": [str(word)[:300] for word in sys.argv[:50]],

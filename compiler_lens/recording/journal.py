@@ -322,8 +322,8 @@ class _File:
 
 def _open_unshared(path: Path, *, overwrite: bool) -> _File:
     """Open *path* anew, or a name beside it while another process records there (the ranks of one job)."""
-    for name in (path.name, f"{path.stem}.{os.getpid()}{path.suffix}"):
-        file = _File(path.parent / name)
+    for is_taken in (False, True):
+        file = _File(path.with_name(f"{path.stem}.{os.getpid()}{path.suffix}") if is_taken else path)
         try:
             if file.claim(overwrite=overwrite):
                 return file

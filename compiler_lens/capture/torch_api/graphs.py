@@ -95,10 +95,10 @@ def fingerprint(graph_module: Any) -> str:
 
     One AOTAutograd graph, and so one cache entry, may come from `x.view(4, 2)` and from `x.reshape(4, 2)`.
     """
-    digest = hashlib.blake2b(digest_size=8)
+    lines: list[str] = []
     for node in graph_module.graph.nodes:
         stack = node.meta.get("nn_module_stack")
         module = next(reversed(stack.values()))[0] if stack else ""
         target = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-        digest.update(f"{node.name}\0{target}\0{module}\n".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+        lines.append(f"{node.name}\0{target}\0{module}\n")
+    return hashlib.blake2b("".join(lines).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

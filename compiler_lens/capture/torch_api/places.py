@@ -69,7 +69,7 @@ class Place(Struct, frozen=True, eq=False):
     def resolve(self) -> tuple[Any, str] | None:
         """Return the object that holds the function and the attribute's name; None if this torch has no such thing."""
         try:
-            holder: Any = importlib.import_module(self.module)
+            holder: Any = sys.modules.get(self.module) or importlib.import_module(self.module)
             *path, attribute = self.name.split(".")
             for part in path:
                 holder = getattr(holder, part)

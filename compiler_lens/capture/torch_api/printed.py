@@ -197,13 +197,14 @@ def _lines(nodes: list[Any]) -> Iterator[str]:
         yield f"{_INDENT}{_statement(node)}{f';  {ends}None' if ends else ''}\n"
 
 
-def _freed(nodes: Iterable[Any]) -> dict[Any, list[str]]:
+def _freed(nodes: list[Any]) -> dict[Any, list[str]]:
     """What each node is the last to use, itself where nobody uses it."""
     seen: set[Any] = set()
     found: dict[Any, list[str]] = {}
-    for node in reversed(list(nodes)):
-        found[node] = [one.name for one in node.all_input_nodes if one not in seen]
-        seen.update(node.all_input_nodes)
+    for node in reversed(nodes):
+        inputs = node.all_input_nodes
+        found[node] = [one.name for one in inputs if one not in seen]
+        seen.update(inputs)
         if not node.users:
             found[node].append(node.name)
     return found
@@ -218,10 +219,14 @@ def _source(stack: str | None) -> str:
 def _type(node: Any) -> str:
     value = node.meta.get("example_value")
     if type(value) is _torchs().FakeTensor:
-        return f': "{_torchs().dtype_abbrs[value.dtype]}{_sizes(value.shape)}{_sizes(value.stride())}{value.device}"'
+        sizes = f"{_sizes(value.shape)}{_sizes(value.stride())}"
+        return f': "{_torchs().dtype_abbrs[value.dtype]}{sizes}{_device(value.device)}"'
     if type(value) not in _WITHOUT_TYPE and type(value).__module__ != "torch.return_types":
         raise _UnusualError
     return ""
+
+
+_device = functools.lru_cache(64)(str)  # torch makes it by a stream of C++
 
 
 def _sizes(sizes: Iterable[Any]) -> str:
