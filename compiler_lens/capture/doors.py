@@ -18,7 +18,6 @@ def _hook(door: Door) -> Hook:
     """A hook round a call that compiles; one that is given an ExitStack goes on until that is closed."""
 
     def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
-        @functools.wraps(original)
         def hooked(*args: Any, **kwargs: Any) -> Any:
             record = _enter(tap, door)
             try:

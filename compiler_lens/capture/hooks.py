@@ -6,7 +6,6 @@ them: each is hooked when the compilation at hand is about to import it.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import time
@@ -30,7 +29,6 @@ def before(place: Place, name: str, observer: Callable[..., None]) -> Hook:
     """Return a hook that looks at a call before it changes its arguments: `observer(tap, *what the place reads)`."""
 
     def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
-        @functools.wraps(original)
         def hooked(*args: Any, **kwargs: Any) -> Any:
             tap.safely(name, lambda: observer(tap, *arguments.of(args, kwargs)))
             return original(*args, **kwargs)
@@ -44,7 +42,6 @@ def after(place: Place, name: str, observer: Callable[..., None]) -> Hook:
     """Return a hook that looks at a call once it has returned: `observer(tap, result, *what the place reads)`."""
 
     def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
-        @functools.wraps(original)
         def hooked(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             tap.safely(name, lambda: observer(tap, result, *arguments.of(args, kwargs)))
@@ -81,7 +78,7 @@ def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
         finally:
             del frames[around:]
 
-    return functools.wraps(original)(hooked)
+    return hooked
 
 
 def _enter(tap: Tap, callback: Any, frame: Any, entered: list[FrameRecord]) -> None:
@@ -167,7 +164,6 @@ def _of_class(kind: type, name: str) -> Any:
 def _stack(tap: Tap, _arguments: Arguments, original: Function) -> Function:
     """Leave our frames out of a stack, before torch leaves out a number of its own."""
 
-    @functools.wraps(original)
     def hooked(tb: Any, *args: Any, **kwargs: Any) -> Any:
         shown = tb
 
@@ -229,7 +225,6 @@ def _aot_graphs(place: Place, name: str, *stages: GraphStage) -> Hook:
 
 
 def _post_grad_graph(tap: Tap, arguments: Arguments, original: Function) -> Function:
-    @functools.wraps(original)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         record = None
 
@@ -317,7 +312,6 @@ def _triton_configs(tap: Tap, result: Any, tuner: Any) -> None:
 
 
 def _post_compile(tap: Tap, arguments: Arguments, original: Function) -> Function:
-    @functools.wraps(original)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         compiled: Any = None
         graph_kwargs: Any = None

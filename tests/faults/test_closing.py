@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import os
 import pickle
 import subprocess
@@ -19,6 +20,8 @@ from torch._dynamo.backends.debugging import aot_eager
 
 from compiler_lens import Lens
 from compiler_lens import lens as door
+from compiler_lens.capture.doors import DOOR_HOOKS
+from compiler_lens.capture.hooks import DYNAMO_HOOKS
 from compiler_lens.capture.torch_api import dynamo, structured_trace
 from compiler_lens.recording.event import Event
 
@@ -55,6 +58,18 @@ def test_close_leaves_torch_as_it_was(torch_now: Now) -> None:
     lens.close()
 
     assert torch_now() == before
+
+
+def test_a_hook_goes_by_the_name_and_the_signature_of_what_it_goes_round() -> None:
+    def shown() -> list[Any]:
+        found = [getattr(*hook.place.find()[:2]) for hook in (*DYNAMO_HOOKS, *DOOR_HOOKS)]
+        names = [(one.__name__, one.__qualname__, one.__module__, one.__doc__) for one in found]
+        return [*names, *map(inspect.signature, found)]
+
+    before = shown()
+    with Lens(strict=True):
+        assert hasattr(convert_frame.CatchErrorsWrapper.__call__, "_torchdynamo_inline")
+        assert shown() == before
 
 
 def test_leaving_a_with_by_an_error_leaves_torch_as_it_was(torch_now: Now) -> None:

@@ -6,6 +6,7 @@ user's call does not see it.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from msgspec import Struct
@@ -62,9 +63,9 @@ class Place(Struct, frozen=True, eq=False):
         torch/_inductor/standalone_compile.py imports torch._dynamo; importing AOTAutograd at that moment fails, as it
         wants a class of that half imported file.
         """
-        own = sys.modules.get(self.module)
-        modules = [m for name, m in list(sys.modules.items()) if name.startswith("torch.")] if own is None else [own]
-        return any(getattr(getattr(m, "__spec__", None), "_initializing", False) for m in modules)
+        if (own := sys.modules.get(self.module)) is not None:
+            return _is_half_imported(own)
+        return any(_is_half_imported(m) for name, m in list(sys.modules.items()) if name.startswith("torch."))
 
     def resolve(self) -> tuple[Any, str] | None:
         """Return the object that holds the function and the attribute's name; None if this torch has no such thing."""
@@ -96,6 +97,10 @@ class Place(Struct, frozen=True, eq=False):
             return *found, _arguments(self, function)
         except (TypeError, ValueError) as error:
             raise NotOfferedError(f"parameters of {self.module}.{self.name}") from error
+
+
+def _is_half_imported(module: Any) -> bool:
+    return getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
 def _standing(holder: Any, attribute: str) -> Any:
@@ -136,7 +141,7 @@ def without_our_frames(stack: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) -> Callable[[], None]:
-    """Replace one function of torch, and return what puts the original back.
+    """Replace one function of torch by what `make` makes of it, under its name, and return what puts it back.
 
     That leaves things as they are where somebody has replaced ours: theirs calls ours, which then only passes on.
     """
@@ -145,6 +150,7 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
     function = original.__func__ if is_static else original
     wrapper = make(function)
     wrapper.__code__ = _in_place_of(getattr(function, "__code__", None), wrapper.__code__)
+    _show_as(wrapper, function)
     # What Dynamo traces in place of a function: a compiled function may call make_fx.
     vars(wrapper)["_torchdynamo_inline"] = function
     replacement = staticmethod(wrapper) if is_static else wrapper
@@ -155,6 +161,16 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
             setattr(holder, attribute, original)
 
     return undo
+
+
+def _show_as(wrapper: Function, function: Function) -> None:
+    """Do for functions what functools.wraps does, in a third of the time: fifteen are wrapped as a lens opens."""
+    if type(function) is not FunctionType:
+        functools.update_wrapper(wrapper, function)
+        return
+    wrapper.__name__, wrapper.__qualname__ = function.__name__, function.__qualname__
+    wrapper.__module__, wrapper.__doc__ = function.__module__, function.__doc__
+    vars(wrapper).update(vars(function), __wrapped__=function)
 
 
 @lru_cache(64)
