@@ -9,7 +9,7 @@ import re
 import stat
 import sysconfig
 import time
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
@@ -53,6 +53,7 @@ def _is_text(file: str) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_size <= 4 * _LONGEST  # of UTF-8, a character has 4 bytes at most
 
 
+@lru_cache(1024)  # every frame of a stack is asked for
 def is_kept(file: str) -> bool:
     """Return whether a file may be somebody's model: not torch's, not ours, not the standard library's."""
     torchs, standard = _folders()

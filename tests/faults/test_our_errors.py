@@ -3,6 +3,7 @@
 import platform
 import signal
 import subprocess
+import sys
 import uuid
 from typing import Any
 
@@ -258,6 +259,7 @@ def test_a_torch_without_any_hooked_function_still_tells_what_its_trace_does(mon
 
 def test_a_module_that_cannot_be_imported_is_a_missing_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places.importlib, "import_module", boom)
+    monkeypatch.delitem(sys.modules, dynamo.FRAME.module)
 
     assert dynamo.FRAME.resolve() is None
 
