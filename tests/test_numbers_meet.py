@@ -82,6 +82,8 @@ def test_functions_of_the_headline_add_up(path: Path) -> None:
     assert compiled + sum(left) == total
     cut = re.search(r"(\d+|all|both|) ?(?:of them )?cut by graph breaks", said)
     assert bool(cut) == bool(covered.treatments.get(Treatment.SPLIT))
+    in_menu = BY_NAME["frames"].document(loaded(path), Selection(for_page=True)).count
+    assert in_menu == (sum(not function.treatment.is_idle for function in covered.functions) or None)
     facts = as_json(loaded(path), "frames")
     treated = [function["treatment"] for function in facts["functions"]]
     assert sum(one in {"whole", "split"} for one in treated) == compiled
@@ -129,6 +131,7 @@ def test_recompiles_are_the_same_everywhere(path: Path) -> None:
     assert recompiles == sum(len(cause.changes) for one in reports for cause in one.causes)
     assert recompiles == sum(len(cause["changes"]) for one in facts["functions"] for cause in one["causes"])
     if recompiles:
+        assert BY_NAME["recompiles"].document(recording, Selection(for_page=True)).count == recompiles
         assert counted(view(recording, "recompiles", WIDE), "recompile") == recompiles
 
 

@@ -113,7 +113,8 @@ def document(recording: Recording, selection: Selection) -> Document:
     sections += [_functions("Functions of libraries", others, reasons)] if others else []
     sections += [_disabled(covered.disabled)] if covered.disabled and selection.ids is None else []
     sections += [_passed_over(library)] if library else []
-    return Document(tuple(sections), data, count=len(functions) or None)
+    counted = sum(not function.treatment.is_idle for function in functions)  # as the first screen does
+    return Document(tuple(sections), data, count=counted or None)
 
 
 def _chosen(several: Iterable[Asked], selection: Selection) -> list[Asked]:
@@ -153,7 +154,9 @@ def _functions(title: str, functions: Sequence[Function], reasons: Reasons) -> S
         rows.append((function.name.name, place, became(function), compiled))
         beneath.append(_beneath(function, reasons, above))
     frames = plural(sum(len(f.frames) for f in functions), "frame")
-    summary = f"{plural(len(functions), 'function')} in {frames}, worst first"
+    empty = sum(function.treatment is Treatment.EMPTY for function in functions)
+    nothing = f", {empty:,} with nothing to compile" if empty else ""  # the first screen does not count these
+    summary = f"{plural(len(functions), 'function')} in {frames}{nothing}, worst first"
     return Section(title, (Table(columns, tuple(rows), beneath=tuple(beneath)),), summary)
 
 
