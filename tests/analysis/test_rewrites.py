@@ -1152,6 +1152,50 @@ def test_no_line_takes_the_place_of_one_that_reads_the_clock():
     assert suggestion(text, cause, "time.time()") is None
 
 
+TIMED = """\
+def f(x):
+    start = time.perf_counter()
+    x = x * 2
+    taken = (time.perf_counter() - start) * 1000
+    if not torch.compiler.is_compiling():
+        print(taken, start)
+    return x
+"""
+
+
+def test_a_clock_for_messages_that_are_left_to_eager_is_asked_there_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    text, kinds = HEAD + TIMED, []
+    for _ in range(2):
+        places, _ = places_of(text, UP)
+        kinds.append(places[0].cause.gb_type)
+        found = rewrite(places[0].cause, Sources({FILE: text}), places[0].line)
+        assert found is not None
+        text = applied(text, found)
+    left, (result,) = places_of(text, UP)
+    assert (left, "wrong time" in found.needs) == ([], True)
+    torch.testing.assert_close(result, UP * 2)
+    capfd.readouterr()
+    loaded(text).f(UP)
+    taken, start = map(float, capfd.readouterr().out.split())
+    assert 0 <= taken < start * 1000  # without torch.compile it is as it was
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return x\n", "return x * start\n"),
+        ("if not torch.compiler.is_compiling():", "if taken > 1:"),
+        ("if not torch.compiler.is_compiling():", "if torch.compiler.is_compiling():"),
+        ("x = x * 2", "start = time.time()"),
+        ("print(taken, start)", "pass\n    else:\n        print(start)"),
+    ],
+)
+def test_a_clock_that_anything_else_reads_is_asked(old: str, new: str) -> None:
+    cause = BreakCause("Attempted to call function marked as skipped", context="module: time, qualname: perf_counter")
+    assert suggestion(HEAD + TIMED, cause, "start = time") is not None
+    assert suggestion(HEAD + TIMED.replace(old, new), cause, "start = time") is None
+
+
 @pytest.mark.parametrize("divided", ["x = x / norm", "x /= norm"])
 def test_a_quotient_by_what_is_above_a_number_is_chosen(divided):
     """As gradients are clipped: the test is not there for norms of 0."""

@@ -102,6 +102,7 @@ class Observed(Struct, frozen=True):
     targets: tuple[Target, ...] = ()  # all that breaks, fails or is compiled again, the costliest first
     results: Results = Results.UNKNOWN
     difference: Difference | None = None
+    zero_gradients: int = 0  # gradients that are zeros where the program as it is has none
     error: str = ""  # what it raised, or how it ended, in one line
     error_line: SourceLine | None = None
     calls: int = 0  # outermost calls of compiled functions

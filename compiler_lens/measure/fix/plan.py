@@ -57,6 +57,7 @@ class Outcome(Struct, frozen=True):
     calls: int = 0
     results: Results = Results.UNKNOWN
     difference: Difference | None = None
+    zero_gradients: int = 0  # gradients that are zeros where the program as it is has none
     is_whole: bool = True  # all results were kept; False: only as many as memory is meant for
     called: tuple[Called, ...] = ()
     others: OtherInputs = OtherInputs()

@@ -82,7 +82,7 @@ def compared(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[Results, 
     for one, other in zip(kept, reference, strict=False):
         if (one.kind, one.call, one.index) != (other.kind, other.call, other.index):
             break
-        if not _is_close(one.value, other.value):
+        if not _is_close(one.value, other.value) and not _is_zero_for_none(one, other):
             return Results.DIFFER, Difference(one.kind, one.call, one.index, _largest(one.value, other.value))
     else:
         if len(kept) == len(reference):
@@ -94,6 +94,16 @@ def compared(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[Results, 
     kind, call = next(key for key in (*counted_before, *counted) if counted[key] != counted_before[key])
     numbers = counted_before[kind, call], counted[kind, call]
     return Results.DIFFER, Difference(kind, call, 0, numbers=numbers)
+
+
+def zero_gradients(kept: Sequence[Kept], reference: Sequence[Kept]) -> int:
+    """Return how many gradients are zeros where another run has none: the same, but to an optimizer with a memory."""
+    return sum(_is_zero_for_none(one, other) for one, other in zip(kept, reference, strict=False))
+
+
+def _is_zero_for_none(one: Kept, other: Kept) -> bool:
+    is_new = one.kind == other.kind == "gradient" and other.value is None and isinstance(one.value, torch.Tensor)
+    return is_new and not bool(one.value.any())
 
 
 def compared_calls(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[OtherCall, ...]:

@@ -130,12 +130,15 @@ class _Run(Struct, frozen=True):
     def _with_results(self, outcome: Outcome) -> Outcome:
         self.watch.keep_state()
         keeper, plan = self.watch.keeper, self.plan
-        found: tuple[Results, Any] = Results.UNKNOWN, None
+        outcome = replace(outcome, is_whole=keeper.is_whole)
         if not plan.reference:
             results.save(keeper.kept, plan.at / RESULTS)
         elif not outcome.error and self.watch.calls:
-            found = results.compared(keeper.kept, results.load(plan.at / plan.reference))
-        return replace(outcome, results=found[0], difference=found[1], is_whole=keeper.is_whole)
+            reference = results.load(plan.at / plan.reference)
+            found, difference = results.compared(keeper.kept, reference)
+            zeros = results.zero_gradients(keeper.kept, reference)
+            return replace(outcome, results=found, difference=difference, zero_gradients=zeros)
+        return outcome
 
     def _with_others(self, outcome: Outcome) -> Outcome:
         kept, plan = self.others.keeper.kept if self.others else [], self.plan

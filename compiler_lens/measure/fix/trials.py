@@ -205,6 +205,7 @@ class _Runs:
             figures=None if outcome.error else seen.figures,
             results=results,
             difference=outcome.difference,
+            zero_gradients=outcome.zero_gradients,
             error=outcome.error,
             error_line=outcome.error_line,
             calls=outcome.calls,

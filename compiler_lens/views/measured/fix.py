@@ -105,6 +105,7 @@ class TriedFacts(Struct, frozen=True):
     results: Results
     difference: str  # the first result that differs
     differs: Differs | None  # in what
+    zero_gradients: int  # gradients that are zeros where the program as it is has none; they count as equal
     error: str
     error_place: SourceLine | None
     helps: bool
@@ -170,6 +171,7 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         seen.results,
         _difference(seen.difference),
         _differs(seen.difference),
+        seen.zero_gradients,
         seen.error,
         seen.error_line,
         trial.helps and seen.cost < fix.first.cost,
@@ -355,6 +357,9 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
     if prices := dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price):
         yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
+    if zeros := best.observed.zero_gradients:
+        said = f"{plural(zeros, 'gradient')} that the program does not compute {'is' if zeros == 1 else 'are'} zeros with it"
+        yield paragraph(f"{said}: an optimizer with momentum or weight decay then moves such parameters.", tone=Tone.WARN)
     yield from _other_inputs(best.observed.others)
     after = best.observed.figures
     same = {

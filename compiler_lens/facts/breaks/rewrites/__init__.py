@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
+from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
@@ -34,8 +35,8 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Unsupported python_type() call": (calls.effect, calls.converted),
     "Unsupported method call": (calls.effect,),
     "logging.Logger method not supported for non-export cases": (calls.effect,),
-    "Attempted to call function marked as skipped": (calls.effect, calls.random_number, branching),
-    "Call to a time function": (calls.effect,),
+    "Attempted to call function marked as skipped": (calls.effect, calls.random_number, clock, branching),
+    "Call to a time function": (calls.effect, clock),
     "Attempted to copy.deepcopy a tensor": (calls.deep_copy,),
     "copy.deepcopy()": (calls.deep_copy,),
     "Failed to mutate tensor data attribute": (calls.data_of,),
