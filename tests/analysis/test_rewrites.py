@@ -1152,6 +1152,37 @@ def test_no_line_takes_the_place_of_one_that_reads_the_clock():
     assert suggestion(text, cause, "time.time()") is None
 
 
+SAID = """\
+def f(x):
+    y = x * 2
+    if y.max() > 0.9 or bool(x.isnan().any()):
+        log.warning("large: %s", y.max())
+        print(y.shape, y.mean())
+    return y
+"""
+
+
+def test_a_test_that_is_there_for_messages_alone_is_asked_in_eager_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    found = proven("log = logging.getLogger('train')\n\n\n" + SAID, inputs=(UP, -UP.abs()))
+    head = "if not torch.compiler.is_compiling() and (y.max() > 0.9 or bool(x.isnan().any())):"
+    assert (found.after[0], found.needs) == (head, "compiled code then runs without this `log.warning` and `print`")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("print(y.shape, y.mean())", "y = y / 2"),
+        ("print(y.shape, y.mean())", "print(seen.pop())"),
+        ("y.max() > 0.9", "seen.pop() > 0.9"),
+        ("    return y", "    else:\n        y = y / 2\n    return y"),
+    ],
+)
+def test_a_test_that_is_there_for_more_is_asked(old: str, new: str) -> None:
+    text = HEAD + SAID.replace(old, new)
+    found = suggestion(text, BreakCause("Data-dependent branching", context="attempted to jump with"), "    if ")
+    assert found is None or "is_compiling" not in found.after[0]
+
+
 TIMED = """\
 def f(x):
     start = time.perf_counter()

@@ -62,6 +62,14 @@ def test_what_differs(value: object, other: object, largest: float | None) -> No
     assert difference.largest == pytest.approx(largest)
 
 
+def test_a_gradient_of_zeros_where_there_was_none_is_equal_and_counted() -> None:
+    before, zeros = kept(None, torch.ones(2), kind="gradient"), kept(torch.zeros(2), torch.ones(2), kind="gradient")
+    assert results.compared(zeros, before) == (Results.EQUAL, None)
+    assert (results.zero_gradients(zeros, before), results.zero_gradients(before, before)) == (1, 0)
+    assert results.compared(before, zeros)[0] is Results.DIFFER
+    assert results.compared(kept(torch.zeros(2)), kept(None))[0] is Results.DIFFER  # a result is no gradient
+
+
 def test_a_gradient_that_is_gone_and_results_that_are_missing_differ() -> None:
     assert compared(kept(None, kind="gradient"), kept(X, kind="gradient"))[0] is Results.DIFFER
     assert compared(kept(X), kept(X, X)) == (Results.DIFFER, Difference("result", 0, 0, numbers=(2, 1)))

@@ -34,14 +34,19 @@ class Program:
     def __init__(self, outcomes: Mapping[str, Observed]) -> None:
         self.outcomes = outcomes
         self.runs: list[str] = []
+        self.confirmed: list[tuple[Offer, ...]] = []
 
     def __call__(self, texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
         values = "".join(line[-1] for line in texts["train.py"].splitlines()[-3:])
         self.runs.append(values)
         return self.outcomes[values]
 
-    def searched(self, first: Observed) -> Fix:
-        return Search(first, {"train.py": TEXT}, "train.py", self).result()
+    def searched(self, first: Observed, refuted: tuple[tuple[Offer, ...], ...] = ()) -> Fix:
+        def confirm(seen: Observed, _texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+            self.confirmed.append(offers)
+            return replace(seen, results=Results.DIFFER) if offers in refuted else seen
+
+        return Search(first, {"train.py": TEXT}, "train.py", self, confirm=confirm).result()
 
 
 A, B, C = map(offer, "abc")
@@ -55,6 +60,22 @@ def test_what_helps_by_itself_is_tried_together() -> None:
     assert found.best is not None
     assert found.best.offers == (A, B)
     assert [trial.helps for trial in found.tried] == [True, True, False, True, False]
+
+
+def test_what_a_closer_look_refutes_is_not_built_upon() -> None:
+    program = Program({"211": seen(1, B), "121": seen(1, A), "221": seen(0), "112": seen(2, A, B)})
+    found = program.searched(seen(2, A, B), refuted=((A,),))
+    assert found.best is not None
+    assert found.best.offers == (B,)
+    assert [(trial.offers, trial.helps) for trial in found.tried] == [((A,), False), ((B,), True)]
+    assert program.confirmed == [(A,), (B,)]  # each once
+
+
+def test_where_a_closer_look_refutes_several_together_the_best_of_them_is_taken() -> None:
+    program = Program({"211": seen(1, B), "121": seen(2, A), "221": seen(0)})
+    found = program.searched(seen(3, A, B), refuted=((A, B),))
+    assert found.best is not None
+    assert found.best.offers == (A,)
 
 
 def test_what_changes_results_or_raises_is_not_the_best_and_not_built_upon() -> None:

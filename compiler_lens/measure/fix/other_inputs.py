@@ -132,15 +132,20 @@ class OtherCalls:
 
 
 def _gradients(result: Any, wanted: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
-    """Run a backward from all that a result has, and return the gradients of leaves."""
+    """Run a backward from all that a result has, and return the gradients of leaves, which keep those that they had."""
     ends = [leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not ends or not torch.is_grad_enabled():
         return []
     every = {id(leaf): leaf for leaf in wanted if leaf.is_leaf and leaf.requires_grad}
+    before = [leaf.grad for leaf in every.values()]
     for leaf in every.values():
         leaf.grad = None
-    torch.autograd.backward([(end.abs() if end.is_complex() else end).sum() for end in ends])
-    return [leaf.grad for leaf in every.values()]
+    try:
+        torch.autograd.backward([(end.abs() if end.is_complex() else end).sum() for end in ends])
+        return [leaf.grad for leaf in every.values()]
+    finally:
+        for leaf, gradient in zip(every.values(), before, strict=True):
+            leaf.grad = gradient
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -28,7 +28,6 @@ from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, described
 from compiler_lens.measure.what_if import captured
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Results
 
 _SEED = 0
 _MOST_RECOMPILES = 64

@@ -15,6 +15,7 @@ _MOST = 40  # trials
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
 More = Callable[[Observed], Observed]
+Confirm = Callable[[Observed, Texts, tuple[Offer, ...]], Observed]
 
 
 class _State(Struct, frozen=True):
@@ -35,10 +36,20 @@ class Search:
         script: the file that it begins with.
         attempt: runs the program with other texts, for the last of some offers.
         more: adds the last resorts to the offers of what an attempt returned; None: there are none.
+        confirm: looks closer at an attempt that is built upon, or the best, and returns what that showed.
     """
 
-    def __init__(self, first: Observed, texts: Texts, script: str, attempt: Attempt, more: More | None = None) -> None:
-        self._more = more
+    def __init__(  # noqa: PLR0913, PLR0917 -- what it is about, and what it asks
+        self,
+        first: Observed,
+        texts: Texts,
+        script: str,
+        attempt: Attempt,
+        more: More | None = None,
+        confirm: Confirm | None = None,
+    ) -> None:
+        self._more, self._confirm = more, confirm
+        self._confirmed: set[tuple[Offer, ...]] = set()
         self._first = _State(first, texts)
         self._script, self._attempt = script, attempt
         self._tried: list[Trial] = []
@@ -58,9 +69,7 @@ class Search:
             self._by_value = False
             self._failed_on_unknown.clear()  # with values in place of most of them it may do
             self._walked(state)
-        cost = self._first.observed.whole_cost
-        helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
-        best = min(helping, key=lambda trial: (*_ranked(trial), len(trial.offers)), default=None)
+        best = self._best()
         best = self._pruned(best) if best else None
         last = best.observed if best else self._first.observed
         # Where one of several changes of a line is made, the others do not find the line any more.
@@ -72,6 +81,32 @@ class Search:
             and not (one.reason is NotTriedBecause.NOT_THERE and one.target.key in done)
         ]
         return Fix(self._first.observed, tuple(self._tried), best, _once(left, self._first.texts), self._first.texts)
+
+    def _best(self) -> Trial | None:
+        cost = self._first.observed.whole_cost
+        while True:
+            helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
+            best = min(helping, key=lambda trial: (*_ranked(trial), len(trial.offers)), default=None)
+            if best is None or self._is_confirmed(best.offers):
+                return self._tried[self._place(best.offers)] if best else None
+
+    def _place(self, offers: tuple[Offer, ...]) -> int:
+        return next(number for number, trial in enumerate(self._tried) if trial.offers == offers)
+
+    def _is_confirmed(self, offers: tuple[Offer, ...]) -> bool:
+        """Look closer at what some offers did, once, and return whether they still help."""
+        place = self._place(offers)
+        trial, state = self._tried[place], self._states[offers]
+        if self._confirm is None or offers in self._confirmed:
+            return trial.helps
+        self._confirmed.add(offers)
+        observed = self._confirm(state.observed, state.texts, offers)
+        helps = trial.helps and observed.results is not Results.DIFFER
+        self._states[offers] = replace(state, observed=observed)
+        self._tried[place] = replace(trial, observed=observed, helps=helps)
+        if not helps and (len(offers) == 1 or offers[:-1] in self._confirmed):
+            self._failed.add(offers[-1].edit)
+        return helps
 
     def _walked(self, state: _State) -> _State:
         while (better := self._round(state) or self._last_round(state)) is not None:
@@ -92,8 +127,10 @@ class Search:
             rest = tuple(one for one in best.offers if one is not offer)
             if rest:
                 self._try(self._first, rest)
-                alike = (trial for trial in self._tried if trial.helps and set(trial.offers) == set(rest))
-                best = next((trial for trial in alike if trial.observed.whole_cost <= best.observed.whole_cost), best)
+                cost = best.observed.whole_cost
+                alike = [trial for trial in self._tried if trial.helps and set(trial.offers) == set(rest)]
+                found = next((trial.offers for trial in alike if trial.observed.whole_cost <= cost), best.offers)
+                best = self._tried[self._place(found)] if self._is_confirmed(found) else best
         return best
 
     def _last_round(self, base: _State) -> _State | None:
@@ -119,18 +156,21 @@ class Search:
             is_more = found is not None and (offer not in again or found.observed.cost < base.observed.cost)
             if found is not None and is_more and self._is_better(found, base):
                 helping.append(found)
+        if base is self._first:  # what is shown of each offer by itself
+            helping = [self._states[state.offers] for state in helping if self._is_confirmed(state.offers)]
         if not helping:
             return None
         every = [state.offers[-1] for state in helping]
-        best = min(helping, key=_ranked)
+        ranked = sorted(helping, key=_ranked)
         # What only comes past its break waits for the next round, if something else makes more compile by itself.
         gaining = [state for state in helping if state.observed.cost < base.observed.cost]
         together = _one_for_each_target(gaining or helping)
         if len(together) > 1:
             found = self._try(base, together)
-            if found is not None and self._is_better(found, best):
-                best = found
-        return replace(best, waiting=tuple(one for one in every if one not in best.offers))
+            if found is not None and self._is_better(found, ranked[0]):
+                ranked.insert(0, found)
+        best = next((self._states[one.offers] for one in ranked if self._is_confirmed(one.offers)), None)
+        return replace(best, waiting=tuple(one for one in every if one not in best.offers)) if best else None
 
     def _all_values(self, base: _State, offered: Iterable[Offer]) -> _State | None:
         """Take all values for granted at once: what is needless among them is left out in the end."""

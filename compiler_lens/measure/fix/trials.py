@@ -65,7 +65,6 @@ class _Runs:
         self._recordings: list[tuple[Observed, Recording]] = []
         self._longest = 0.0  # seconds, of a run with other inputs
         self._others: _Others | None = None  # once a change has helped
-        self._first: Observed | None = None  # the program as it is, if two runs of it are the same
 
     def result(self) -> Fix:
         self._tell("the program as it is")
@@ -92,15 +91,14 @@ class _Runs:
         again = self._run(is_eager=is_eager)
         first = self._noted(replace(first, calls=again.outcome.calls), ended.recording)
         is_deterministic = again.outcome.results is Results.EQUAL
-        if is_deterministic:
-            self._first = first
-        else:
+        if not is_deterministic:
             self._reference = ""
         texts = _texts(ended.outcome.script, ended, self._asked.own)
         # What is baked into compiled code by mistake shows at the second call.
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
-        found = Search(first, texts, ended.outcome.script, self._attempt, more).result()
+        confirm = self._confirm if is_deterministic else None
+        found = Search(first, texts, ended.outcome.script, self._attempt, more, confirm).result()
         return replace(
             found,
             sides=self._sides(found),
@@ -152,24 +150,23 @@ class _Runs:
         self._tell(f"change {' + '.join(offer.edit.title for offer in offers)}")
         is_aot = any(offer.needs_aot for offer in offers)
         ended = self._run(texts, is_aot=is_aot)
-        seen, first = self._seen(ended), self._first
-        if first and seen.results is Results.EQUAL and seen.whole_cost < first.whole_cost:
-            plan = self._plan(texts, is_aot=is_aot)
-            seen = self._with_others(seen, plan, may_raise=any(offer.may_raise for offer in offers))
-        return self._noted(seen, ended.recording)
+        return self._noted(self._seen(ended), ended.recording)
 
-    def _with_others(self, seen: Observed, plan: Plan, *, may_raise: bool) -> Observed:
+    def _confirm(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
         if self._others is None:
             self._others = self._without_a_change()
-        if not self._others.calls:
+        if not self._others.calls or seen.results is not Results.EQUAL:
             return seen
+        self._tell(f"{' + '.join(offer.edit.title for offer in offers)}, with other inputs")
+        plan = self._plan(texts, is_aot=any(offer.needs_aot for offer in offers))
         ended = self._processes.run(replace(plan, with_others=True, reference=self._others.reference), self._longest)
         others = ended.outcome.others.but(self._others.unsure)
-        if one := others.against(may_raise=may_raise):
+        found = replace(seen, others=others)
+        if one := others.against(may_raise=any(offer.may_raise for offer in offers)):
             differs = Difference(one.kind or "error", one.call, one.index, one.largest, inputs=one.inputs)
-            return replace(seen, results=Results.DIFFER, difference=differs, others=others)
-        return replace(seen, others=others)
+            found = replace(found, results=Results.DIFFER, difference=differs)
+        return self._noted(found, next(recording for known, recording in self._recordings if known is seen))
 
     def _without_a_change(self) -> _Others:
         """Make calls with other inputs of the program as it is: without torch.compile, and with it."""

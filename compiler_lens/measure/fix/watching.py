@@ -173,9 +173,9 @@ class Watch:
         self.calls += 1
 
     def _leaves_of(self, result: Any) -> list[torch.Tensor]:
-        """Return the leaves that a result has gradients for, in one order in each run."""
-        places = {number: place for place, number in enumerate(self._state)}
-        return sorted(_leaves_of(result), key=lambda leaf: (places.get(id(leaf), len(places)), _order(leaf)))
+        """Return the leaves that a result may have gradients for, in one order in each run."""
+        others = [leaf for leaf in _leaves_of(result) if id(leaf) not in self._state]
+        return [*(tensor for tensor in self._state.values() if tensor.is_leaf), *sorted(others, key=_order)]
 
     # -- gradients
 

@@ -358,8 +358,8 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
         yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
     if zeros := best.observed.zero_gradients:
-        said = f"{plural(zeros, 'gradient')} that the program does not compute {'is' if zeros == 1 else 'are'} zeros with it"
-        yield paragraph(f"{said}: an optimizer with momentum or weight decay then moves such parameters.", tone=Tone.WARN)
+        said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
+        yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
     yield from _other_inputs(best.observed.others)
     after = best.observed.figures
     same = {

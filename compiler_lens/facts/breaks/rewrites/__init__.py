@@ -21,10 +21,18 @@ _Rule = Callable[[Site, BreakCause], Rewrite | None]
 
 # By the words of torch's graph break registry, 2.11 to 2.15; the first rule that knows the statement answers.
 _RULES: Mapping[str, tuple[_Rule, ...]] = {
-    "Data-dependent branching": (branching,),
-    "Data dependent operator": (branching, counted, calls.checked_all, calls.python_number, calls.random_number),
+    "Data-dependent branching": (calls.said_on_a_condition, branching),
+    "Data dependent operator": (
+        calls.said_on_a_condition,
+        branching,
+        counted,
+        calls.checked_all,
+        calls.python_number,
+        calls.random_number,
+    ),
     "Dynamic shape operator": (masked,),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
+        calls.said_on_a_condition,
         branching,
         counted,
         calls.checked_all,

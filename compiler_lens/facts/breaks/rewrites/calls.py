@@ -35,19 +35,39 @@ _LEVELS = frozenset({
 
 def effect(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Leave a message, or another call for its effect alone, to eager."""
-    match site.statement:
-        case ast.Expr(value=ast.Call(func=function)):
-            name = dotted(function)
-        case _:
-            return None
-    owner, _, level = name.rpartition(".")
-    if name not in _EFFECTS and not (owner in _LOGGERS and level in _LEVELS):
-        return None
-    if not all(_only_says(site, one) for one in ast.walk(site.statement) if one is not site.statement.value):
+    name = _said_by(site, site.statement)
+    if not name:
         return None
     body = [f"    {line}".rstrip() for line in site.lines()]
     needs = f"compiled code then runs without this `{name}`"
     return site.rewrite([f"if not {site.torch}.compiler.is_compiling():", *body], needs)
+
+
+def said_on_a_condition(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Leave `if x.max() > 1: log.warning(…)`, whose test is there for messages alone, to eager."""
+    match site.statement:
+        case ast.If(test=test, body=body, orelse=[]) if not site.edited(site.statement).startswith("elif"):
+            names = [_said_by(site, one) for one in body]
+        case _:
+            return None
+    if not all(names) or not all(_only_says(site, one) for one in ast.walk(test)):
+        return None
+    here = f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}"
+    said = " and ".join(f"`{name}`" for name in dict.fromkeys(names))
+    return site.edit([(test, here)], f"compiled code then runs without this {said}")
+
+
+def _said_by(site: Site, statement: ast.stmt) -> str:
+    """Return the name of the function that a statement calls for its effect alone; empty where it does more."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=function) as call):
+            name = dotted(function)
+        case _:
+            return ""
+    owner, _, level = name.rpartition(".")
+    if name not in _EFFECTS and not (owner in _LOGGERS and level in _LEVELS):
+        return ""
+    return name if all(_only_says(site, one) for one in ast.walk(call) if one is not call) else ""
 
 
 def _only_says(site: Site, node: ast.AST) -> bool:
