@@ -68,9 +68,13 @@ OTHER_DTYPES = r"torch\."
 OTHER_SHAPES = r"row|element|dimension|contiguous|second"
 # By the words of a condition.
 EXCUSED = {
-    "one shape and dtype": Excuse(frozenset({"dtype", "shape", "raises"}), f"{OTHER_DTYPES}|{OTHER_SHAPES}"),
+    "one shape and dtype": Excuse(
+        frozenset({"dtype", "shape", "raises", "raises no more"}), f"{OTHER_DTYPES}|{OTHER_SHAPES}"
+    ),
     "one shape, dtype and layout": Excuse(frozenset({"raises"}), f"{OTHER_DTYPES}|{OTHER_SHAPES}|float16"),
     "and one dtype": Excuse(frozenset({"raises", "raises no more"}), f"{OTHER_DTYPES}|{OTHER_SHAPES}"),
+    "has one dimension and the tensors two": Excuse(frozenset({"raises", "raises no more"}), OTHER_SHAPES),
+    "of one floating dtype": Excuse(frozenset({"raises", "raises no more", "dtype"}), OTHER_DTYPES),
     "has the shape of": Excuse(frozenset({"raises", "raises no more"}), OTHER_SHAPES),
     "is of a floating dtype": Excuse(frozenset({"dtype", "raises no more"}), INTEGRAL),
     "the mask is nowhere empty": Excuse(frozenset({"raises no more"})),
@@ -576,6 +580,100 @@ def f(x):
         x = x + 1
     return x * 2
 """,
+    "rows of itself": """
+def f(x):
+    chosen = x.sum(1) > 0
+    out = x * 1
+    i = torch.where(chosen)[0]
+    out[i] = out[i] ** 2
+    return out
+""",
+    "rows added that are their own product": """
+def f(x):
+    chosen = x.sum(1) > 0
+    out = torch.ones_like(x)
+    (i,) = torch.where(chosen)
+    out[i] += x[i] * out[i]
+    return out
+""",
+    "rows in proportion": """
+def f(x):
+    chosen = x.sum(1) > 0
+    out = torch.zeros_like(x)
+    i = torch.where(chosen)[0]
+    out.index_add_(0, i, x[i] / x[i].norm(dim=-1, keepdim=True))
+    return out
+""",
+    "rows of an expert": """
+layer = torch.nn.Linear(3, 3)
+def f(x):
+    out = torch.zeros_like(x)
+    choice = (x.sum(1) > 0).long()
+    for e in range(3):
+        i = torch.where(choice == e)[0]
+        if i.numel() == 0:
+            continue
+        out.index_add_(0, i, layer(x[i]) * 2)
+    return out
+""",
+    "one of two, and more of it": """
+def f(x, y):
+    z = (x if x.sum() > y.sum() else y).abs()
+    return z
+""",
+    "two numbers before a branch": """
+def f(x):
+    n = int(x.sum())
+    if n > 2 and x.min() < 0:
+        x = x + 1
+    return x * 2
+""",
+    "two names": """
+def f(x):
+    z = x * 2
+    if x.sum() > 0:
+        x = z
+        z = x + 1
+    return x, z
+""",
+    "a parameter of a module": """
+class M(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(2.0))
+    def forward(self, x):
+        if self.scale > 0:
+            x = x * self.scale
+        return x
+model = M()
+def f(x):
+    return model(x)
+""",
+    "rows in a list": """
+def f(x):
+    out = []
+    for i in range(2):
+        y = x[i]
+        if y.sum() > 0:
+            y = y * 2
+        out.append(y)
+    return torch.stack(out)
+""",
+    "a factor": """
+def f(x):
+    return x * (2 if x.sum() > 0 else 0.5)
+""",
+    "an error by two numbers": """
+def f(x):
+    if x.max().item() > 100 or x.min().item() < -100:
+        raise ValueError("no")
+    return x * 2
+""",
+    "a smallest of selected": """
+def f(x):
+    v = x.abs()
+    return v[v > 1].min()
+""",
     "a difference before a product": """
 def f(x, t):
     if (x.sum() - t).item() * 2 > 3:
@@ -780,6 +878,27 @@ def f(x):
     if n > 0:
         x[m] = 0.5
     return x * 2
+""",
+    "one of two that is written in place": """
+def f(x, y):
+    return (x if x.sum() > y.sum() else y).add_(1)
+""",
+    "what another name is a view of that is written later": """
+def f(x):
+    h = torch.relu(x)
+    g = h.view(-1)
+    if x.sum() > 0:
+        h = h + 1
+    g += 1
+    return h
+""",
+    "a dimension": """
+def f(x):
+    return x.sum(0 if x.sum() > 0 else 1)
+""",
+    "a number that is returned at once": """
+def f(x):
+    return 1 if x.sum() > 0 else -1
 """,
     "a count that is returned": """
 def f(x):

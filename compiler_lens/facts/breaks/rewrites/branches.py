@@ -257,15 +257,17 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
     return site.rewrite(lines, sides.joined(needs, _GUARDED if is_guarded else "", *taken), last=last)
 
 
-def _of_sides(site: Site, values: Sequence[Assignment], but: Sequence[ast.AST] = ()) -> str | None:
+def _of_sides(
+    site: Site, values: Sequence[Assignment], but: Sequence[ast.AST] = (), *, is_kept: bool = True
+) -> str | None:
     """Return what it takes for granted to choose between values by torch.where; None where that is likely wrong."""
     name = values[0].name
     is_alike = all(a.operator or b.operator or _alike(site, a.value, b.value) for a, b in pairwise(values))
-    if not is_alike or not sides.fit(site, values):
+    if not is_alike or not sides.fit(site, values, is_kept=is_kept):
         return None
     if any(a.operator for a in values) and not memory.is_own(site, name):
         return None  # what is changed in place has another name, too
-    is_as_good, memory_needs = sides.keeps_memory(site, values, name)
+    is_as_good, memory_needs = sides.keeps_memory(site, values, name) if is_kept else (True, "")
     if not is_as_good:
         return None
     return sides.joined(memory_needs, sides.about_numbers(site, values), sides.gradients(site, values, but=but))
@@ -358,9 +360,15 @@ def _conditional_expression(site: Site, *, may_be_guarded: bool = False) -> Rewr
     match site.parents().get(node):
         case ast.Assign(targets=[ast.Name(id=name)]):
             both = [Assignment(name, first), Assignment(name, second)]
+        case ast.Attribute(attr=name) if name.endswith("_"):
+            return None  # it is written in place, which one of them shows
+        case other if (
+            not isinstance(other, ast.BinOp) and sides.is_number(site, first) and sides.is_number(site, second)
+        ):
+            return None  # a size, a dimension, or anything else that is to be a number
         case _:
             both = [Assignment("", first), Assignment("", second)]
-    test, taken = _condition(site, node.test), _of_sides(site, both)
+    test, taken = _condition(site, node.test), _of_sides(site, both, is_kept=memory.is_kept(site, node))
     if test is None or taken is None or assigned.is_guarded(site, node.test, both, only_errors=may_be_guarded):
         return None
     new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
@@ -445,7 +453,7 @@ _OVER_ALL = frozenset({
     "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "median", "min", "norm", "prod",
     "std", "sum", "var",
 })  # fmt: skip
-_SMALL = 64
+_SMALL = 256  # whole numbers up to it are of bfloat16
 _MOST_BETWEEN = 20  # statements
 _LOOPS = (ast.For, ast.While)
 _RISKY = (ast.Subscript, ast.Div, ast.FloorDiv, ast.Mod)
@@ -532,7 +540,9 @@ def _whole(site: Site, node: ast.expr) -> str:
 def _of_test(site: Site, asked: ast.expr) -> str:
     """Return what it takes for granted to ask for a test as a tensor."""
     said: dict[str, None] = {}  # in order
-    for node in ast.walk(asked):
+    names = (n.id for n in ast.walk(asked) if isinstance(n, ast.Name))
+    numbers = [call for name in names if (call := _number_of_tensor(site, name)) is not None]
+    for node in (n for part in (asked, *numbers) for n in ast.walk(part)):
         match node:
             case ast.Call(func=ast.Attribute(attr="equal"), args=[one, other]) if of_torch(node):
                 said[f"`{site.source(one)}` and `{site.source(other)}` have one shape and dtype"] = None
@@ -571,7 +581,9 @@ def _is_in_every_dtype(node: ast.expr) -> bool:
     """Whether a number is the same in the floating dtypes with the fewest digits."""
     number = sides.without_sign(node)
     value = number.value if isinstance(number, ast.Constant) else None
-    return isinstance(value, (int, float)) and abs(value) <= _SMALL and value * 4 == int(value * 4)
+    if not isinstance(value, (int, float)) or abs(value) > _SMALL:
+        return False
+    return value == int(value) or (abs(value * 4) <= _SMALL and value * 4 == int(value * 4))
 
 
 def _has_no_dimensions(  # noqa: C901, PLR0912 -- one for each kind of syntax

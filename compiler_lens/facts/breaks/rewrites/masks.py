@@ -13,6 +13,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, i
 from compiler_lens.recording.model import BreakCause
 
 _MOST_READS = 16
+_NAN = "gradients are nan where a row that is not chosen has no finite value or slope"
 _MOST_BETWEEN = 60  # statements
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
@@ -257,15 +258,20 @@ def _chosen_rows(site: Site) -> Rewrite | None:
         return None
     between = [s for n, s in enumerate(site.following[: users[-1]]) if n not in guards]
     last = site.following[users[-1]]
-    line = _dense(site, last, index, mask)
+    line, computed = _dense(site, last, index, mask)
     if not line or not all(isinstance(s, SIMPLE) for s in between):
         return None
-    needs = f"`{site.source(mask)}` has one dimension and the tensors two; all rows are then computed, each by itself"
-    return site.rewrite([*map(site.edited, between), line], needs, last=last)
+    needs = [
+        f"`{site.source(mask)}` has one dimension and the tensors two, of one floating dtype",
+        "all rows are then computed, each by itself",
+        "" if computed is None or sides.has_finite_gradient(computed) else _NAN,
+        "parameters have a gradient of zeros in place of none where no row is chosen" if guards else "",
+    ]
+    return site.rewrite([*map(site.edited, between), line], sides.joined(*needs), last=last)
 
 
-def _dense(site: Site, statement: ast.stmt, index: str, mask: ast.expr) -> str:
-    """Return the statement that adds or writes rows, for all rows; empty if it is another one."""
+def _dense(site: Site, statement: ast.stmt, index: str, mask: ast.expr) -> tuple[str, ast.expr | None]:
+    """Return the statement that adds or writes rows, for all rows, and what it computes; empty if it is another one."""
     match statement:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name(id=out), "index_add_"), [ast.Constant(0), rows, value], [])):
             pass
@@ -274,21 +280,23 @@ def _dense(site: Site, statement: ast.stmt, index: str, mask: ast.expr) -> str:
         case ast.Assign([ast.Subscript(ast.Name(id=out), rows)], value):
             pass
         case _:
-            return ""
+            return "", None
     if not isinstance(rows, ast.Name) or rows.id != index:
-        return ""
+        return "", None
     changes: list[Change] = []
     for node in ast.walk(value):
         match node:
             case ast.Subscript(value=tensor, slice=ast.Name(id=name)) if name == index:
-                changes.append((node, site.source(tensor)))
+                is_written = dotted(tensor) == out  # in place: a gradient may need what was there
+                changes.append((node, f"{out}.clone()" if is_written else site.source(tensor)))
             case ast.Subscript(slice=ast.Tuple(elts=[ast.Name(id=name) as of_rows, _])) if name == index:
                 changes.append((of_rows, ":"))
             case ast.Call() if called(node) in ("sum", "mean", "max", "min", "softmax", "cumsum", "sort"):
-                return ""
-    if len(changes) != len(loads(value, index)):
-        return ""
+                return "", None
+    of_out = sum(text == f"{out}.clone()" for _, text in changes)
+    if len(changes) != len(loads(value, index)) or len(loads(value, out)) != of_out:
+        return "", None
     is_written = isinstance(statement, ast.Assign)
     all_rows = f"{site.source(value, changes)}, {out if is_written else '0'}"
     new = f"{site.torch}.where({site.atom(mask)}.unsqueeze(-1), {all_rows})"
-    return f"{out}.copy_({new})" if is_written else f"{out} += {new}"
+    return (f"{out}.copy_({new})" if is_written else f"{out} += {new}"), value

@@ -30,7 +30,7 @@ class _Writes(Struct, frozen=True):
 
     lines: Mapping[str, Sequence[int]]
     augmented: Mapping[str, Sequence[int]]  # lines of `x += 1`
-    views: Mapping[str, Sequence[tuple[str, int]]]  # names that are assigned the value of a name, or a view of it
+    views: Mapping[str, Sequence[str]]  # names that are assigned the value of a name, or a view of it, and the reverse
 
 
 def may_share(site: Site, node: ast.expr, depth: int = _DEEPEST) -> bool:
@@ -120,7 +120,7 @@ def is_written_later(site: Site, names: Sequence[str]) -> bool:
         name = left.pop()
         if any(_is_come_to(site, line) for line in writes.lines.get(name, ())):
             return True
-        left += [view for view, line in writes.views.get(name, ()) if view not in known and _is_come_to(site, line)]
+        left += [view for view in writes.views.get(name, ()) if view not in known]
         known.update(left)
     return False
 
@@ -181,7 +181,7 @@ def _is_come_to(site: Site, line: int) -> bool:
 def _writes(function: syntax.Function) -> _Writes:
     lines: dict[str, list[int]] = {}
     augmented: dict[str, list[int]] = {}
-    views: dict[str, list[tuple[str, int]]] = {}
+    views: dict[str, list[str]] = {}
     for node in ast.walk(function):
         for name in _written(node):
             lines.setdefault(name.id, []).append(name.lineno)
@@ -189,7 +189,9 @@ def _writes(function: syntax.Function) -> _Writes:
             case ast.AugAssign(target=ast.Name(id=changed)):
                 augmented.setdefault(changed, []).append(node.lineno)
             case ast.Assign(value=value) if root := root_name(value):
-                views.setdefault(root, []).extend((target, node.lineno) for target in syntax.targets(node))
+                views.setdefault(root, []).extend(syntax.targets(node))
+                for target in syntax.targets(node):
+                    views.setdefault(target, []).append(root)
     return _Writes(lines, augmented, views)
 
 

@@ -35,11 +35,18 @@ _ZEROS = "what only one side uses has a gradient of zeros, not none, where the o
 
 def joined(*needs: str) -> str:
     """Return several conditions as one, each said once."""
-    return "; ".join(dict.fromkeys(one for one in needs if one))
+    return "; ".join(dict.fromkeys(one for said in needs for one in said.split("; ") if one))
 
 
-def fit(site: Site, values: Sequence[Assignment]) -> bool:
-    """Return whether values can be chosen between, as far as their text shows that they cannot."""
+def fit(site: Site, values: Sequence[Assignment], *, is_kept: bool) -> bool:
+    """Return whether values can be chosen between, as far as their text shows that they cannot.
+
+    Args:
+        site: the statement that chooses.
+        values: what it chooses from.
+        is_kept: whether what is chosen has a name, or is returned; else it is an operand of an operator.
+
+    """
     for one, other in pairwise(values):
         a, b = one.computed, other.computed
         if not is_number(site, a) and not is_number(site, b) and _cast(site, a) != _cast(site, b):
@@ -51,7 +58,7 @@ def fit(site: Site, values: Sequence[Assignment]) -> bool:
     if any(is_number(site, one.computed) for one in values):
         # of a number others may ask what a tensor is not good for: a size, an index, a branch
         are_all = all(is_number(site, one.computed) for one in values)
-        return not are_all or "" in names or all(_is_in_arithmetic(site, name) for name in names)
+        return not (are_all and is_kept) or all(name and _is_in_arithmetic(site, name) for name in names)
     return True
 
 
@@ -72,6 +79,8 @@ def keeps_memory(site: Site, values: Sequence[Assignment], name: str) -> tuple[b
         return False, ""
     if name and not memory.is_kept_later(site, name):
         return True, ""
+    if name and all(root == name for root in roots) and len(roots) == len(shared):
+        return True, f"`{name}` is then a new tensor in each call, not the one that it was"
     said = " or ".join(dict.fromkeys(f"`{dotted(value) or site.source(value)}`" for value in shared))
     return True, f"{f'`{name}`' if name else 'the result'} is then a new tensor, never {said} itself"
 
