@@ -105,9 +105,9 @@ class Frame(Struct, frozen=True):
 
         Where torch told of a break that skips the frame, there would be no error without that setting either.
         """
-        if any(event.outcome is BreakOutcome.SKIPPED_FRAME for event in self.breaks):
-            return None
-        skipped = (c for c in self.compilations if c.outcome is Outcome.SKIPPED and "fail_type" in c.metrics)
+        told = {event.compile_id for event in self.breaks if event.outcome is BreakOutcome.SKIPPED_FRAME}
+        failed = (c for c in self.compilations if c.outcome is Outcome.SKIPPED and "fail_type" in c.metrics)
+        skipped = (c for c in failed if c.compile_id not in told)
         return next((c for c in skipped if (c.config or {}).get(SUPPRESS_ERRORS) == "True"), None)
 
     @property
