@@ -442,7 +442,9 @@ def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
     lines += assigned.as_function(site, step, names, body, names)
     lines[-1] = f"    return {both}"
     lines.append(f"{both} = {site.torch}._higher_order_ops.while_loop({proceed}, {step}, {both})")
-    return site.rewrite(lines, "what the loop changes keeps its shape and dtype")
+    # torch 2.13 takes the gradient of one time where the loop does not run
+    runs = "where gradients are taken the loop runs at least once: else those of `while_loop` are wrong"
+    return site.rewrite(lines, sides.joined("what the loop changes keeps its shape and dtype", runs))
 
 
 # -- tests
