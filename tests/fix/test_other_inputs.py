@@ -225,3 +225,48 @@ def test_a_side_that_was_never_taken_is_said() -> None:
     text = fix_report(Fix(seen, (best,), best, sides=Taken((Sides(at, 2, 0, 7, 0),), 1)), width=100)
     assert "It was never false: what the change gives then is not known." in text
     assert "- float16: call 1 raises TypeError: no" in text
+
+
+EARLY = """\
+    import torch
+
+    @torch.compile
+    def f(x):
+        keep = x > 0
+        if keep.sum() == 0:
+            return x[:0]
+        return x[keep] * 2
+
+    for _ in range(3):
+        f(torch.tensor([1.0, -2.0, 3.0]))
+    """
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("", "", ""),
+        ("return x[:0]", "return x[:1]", "with other inputs (zeros) result 1 of call 1 differs"),
+        (
+            "x > 0",
+            "~x.isnan()",
+            "its test went one way only, also with other inputs: what it gives the other way is not known",
+        ),
+    ],
+    ids=["the same for no rows", "something else", "not known"],
+)
+def test_an_early_return_is_left_to_eager_only_where_both_ways_were_seen_to_be_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: tuple[str, str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, new, said = case
+    Path("train.py").write_text(dedent(EARLY).replace(old, new) if old else dedent(EARLY))
+    found = fixed(capsys, "--json")
+    left = [one for one in found["tried"] if "keep.sum() == 0)" in one["offer"]]
+    assert left
+    if said:
+        assert {one["difference"] for one in left if one["results"] == "differ"} == {said}
+        assert "is_compiling" not in str(found["best"])
+    else:
+        assert (found["best"]["after"]["graph_breaks"], found["best"]["results"]) == (0, "equal")
+        assert "if not torch.compiler.is_compiling() and (keep.sum() == 0):" in found["best"]["patch"]

@@ -74,6 +74,7 @@ class Rewrite(Struct, frozen=True):
     after: tuple[str, ...]  # what to write instead, with their own names
     is_complete: bool  # False: a sketch; its `...`, or what `needs` says, is left to the user
     needs: str = ""  # what the rewrite assumes
+    needs_both: bool = False  # it is to be tried, and believed only where both sides of the branch were taken
 
 
 class RemedyTable(Struct, frozen=True):

@@ -42,6 +42,7 @@ class Offer(Struct, frozen=True):
     takes_value: bool = False  # a tensor's value is taken for granted in compiled code
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
     keeps_computed: bool = False  # it helps only where all that was in a graph still is
+    needs_both: bool = False  # it is believed only where both sides of the branch were taken
     may_raise: bool = False  # in compiled code it raises where what it takes for granted does not hold, as it says
 
     @property

@@ -122,7 +122,7 @@ def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenT
     at = target.at
     other = alternative(cause, known, at, seen) if at else None
     if at and other:
-        yield Offer(target, _lines(at, other), other.needs)
+        yield Offer(target, _lines(at, other), other.needs, needs_both=other.needs_both)
     if at and (lines := substituted(at, cause, known)):
         yield Offer(target, lines, PRICE)
     if at and (lines := uncached(at, cause, known)):

@@ -212,7 +212,7 @@ class Search:
         now, before = found.observed, base.observed
         if now.results is Results.DIFFER or (now.error and not before.error):
             return False
-        if now.results is not Results.EQUAL and any(offer.is_last_resort for offer in found.offers):
+        if now.results is not Results.EQUAL and any(offer.is_last_resort or offer.needs_both for offer in found.offers):
             return False
         added = found.offers[len(base.offers) :]
         if any(offer.keeps_computed for offer in added) and not before.computed <= now.computed:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.edits import Texts
-from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer
+from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, as_it_was
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import Counted, Inputs, Taken, sides
 from compiler_lens.facts.program.ownership import Ownership
@@ -114,6 +114,12 @@ class _Runs:
         places = filter(None, (found.as_it_was(offer.target.at) for offer in found.best.offers))
         return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
 
+    def _is_one_sided(self, offers: tuple[Offer, ...], others: _Others) -> bool:
+        """Whether a change that has to be seen on both sides of its branch was seen on one alone."""
+        places = [as_it_was(one.target.at, self._texts) for one in offers if one.needs_both and one.target.at]
+        taken = sides(places, self._texts, others.counted)
+        return len(taken) < len(set(places)) or any(one.is_one_sided for one in taken)
+
     def _reference_without_compile(self, failed: Ended) -> None:
         self._tell("the program without torch.compile, as it raises with it")
         ended = self._run(is_eager=True)
@@ -156,13 +162,15 @@ class _Runs:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
         if self._others is None:
             self._others = self._without_a_change()
-        if not self._others.calls or seen.results is not Results.EQUAL:
+        if seen.results is not Results.EQUAL or not (self._others.calls or any(one.needs_both for one in offers)):
             return seen
         self._tell(f"{' + '.join(offer.edit.title for offer in offers)}, with other inputs")
         plan = self._plan(texts, is_aot=any(offer.needs_aot for offer in offers))
         ended = self._processes.run(replace(plan, with_others=True, reference=self._others.reference), self._longest)
         others = ended.outcome.others.but(self._others.unsure)
         found = replace(seen, others=others)
+        if self._is_one_sided(offers, self._others):
+            found = replace(found, results=Results.DIFFER, difference=Difference("side", 0, 0))
         if one := others.against(may_raise=any(offer.may_raise for offer in offers)):
             differs = Difference(one.kind or "error", one.call, one.index, one.largest, inputs=one.inputs)
             found = replace(found, results=Results.DIFFER, difference=differs)

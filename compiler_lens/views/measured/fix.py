@@ -89,9 +89,16 @@ class Differs(Enum):
     VALUE = "value"
     CALLS = "number_of_calls"  # of compiled functions; what they give is the same
     NUMBER = "number_of_values"  # there are more of them, or fewer
+    SIDE = "side_not_taken"  # the branch that it changes went one way only, so nothing is known of the other
 
 
-_RESULTS = {None: "", Differs.VALUE: "differ", Differs.CALLS: "other calls", Differs.NUMBER: "other number"}
+_RESULTS = {
+    None: "",
+    Differs.SIDE: "not compared",
+    Differs.VALUE: "differ",
+    Differs.CALLS: "other calls",
+    Differs.NUMBER: "other number",
+}
 
 
 class TriedFacts(Struct, frozen=True):
@@ -182,6 +189,8 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
 def _differs(found: Difference | None) -> Differs | None:
     if found is None:
         return None
+    if found.kind == "side":
+        return Differs.SIDE
     if not found.numbers:
         return Differs.VALUE
     return Differs.CALLS if found.kind == "call" else Differs.NUMBER
@@ -190,6 +199,8 @@ def _differs(found: Difference | None) -> Differs | None:
 def _difference(found: Difference | None) -> str:
     if found is None:
         return ""
+    if found.kind == "side":
+        return "its test went one way only, also with other inputs: what it gives the other way is not known"
     call = found.call + (found.kind in {"result", "argument", "error"})
     if found.numbers:
         return f"{_NUMBERS[found.kind].format(*found.numbers, call=call)}; no value differs"

@@ -10,6 +10,7 @@ from compiler_lens.facts.breaks.rewrites.branches import branching, counted, gua
 from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked
+from compiler_lens.facts.breaks.rewrites.nothing import early_return
 from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.recording.model import BreakCause, SourceLine
@@ -69,7 +70,7 @@ _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
 
 # What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone.
 _ALTERNATIVES: Mapping[str, tuple[_Rule, ...]] = {
-    "Data-dependent branching": (guarded_branching,),
+    "Data-dependent branching": (guarded_branching, early_return),
     "Failed to trace builtin operator": (calls.printed_in_the_graph,),
     "Data dependent operator": (calls.number_for_training,),
     "Attempted to call function marked as skipped": (calls.number_for_training,),

@@ -14,6 +14,7 @@ from compiler_lens.facts.breaks.rewrites.groups import ERRORS_OF_NONE, places_of
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads, of_torch
+from compiler_lens.recording.model import BreakCause
 
 _EVERY_TIME = "what is written there is computed every time"
 _ADDING = frozenset({"index_add_", "index_copy_", "index_add", "index_copy"})
@@ -45,6 +46,22 @@ def gone_on(site: Site, node: ast.If) -> Rewrite | None:
         return None
     first = site.following[0]
     return site.rewrite(replace(site, statement=first).lines(), needs, last=first)
+
+
+def early_return(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Let compiled code go on past `if not m.any(): return …`: what follows may give the same for no rows."""
+    match site.statement:
+        case ast.If(test=test, body=[ast.Return()], orelse=[]) if not site.edited(site.statement).startswith("elif"):
+            mask = none_of(site, test)
+        case _:
+            return None
+    if mask is None or not site.following:
+        return None
+    found = site.edit(
+        [(test, f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}")],
+        f"compiled code goes on where `{site.source(mask)}` is nowhere true: what follows gives the same for no rows",
+    )
+    return replace(found, needs_both=True) if found else None
 
 
 def is_check_alone(site: Site, node: ast.If) -> bool:
