@@ -232,7 +232,7 @@ SILENT = {
     ),
     "discarded": (
         "net = torch.nn.Linear(2, 2)\ntorch.compile(net)\nnet(torch.ones(2))",
-        ("gives `Linear` to torch.compile, and no call",),
+        ("gives `Linear` to torch.compile and does nothing with what that returns",),
     ),
     "sequential": (
         "net = torch.nn.Sequential(torch.nn.Linear(2, 2))\nnet.compile()\nnet(torch.ones(2))",
@@ -252,7 +252,7 @@ def f(x):
 
 f(torch.ones(2))
 """,
-        ("1 function runs eagerly; no edit can be tried", "`suppress_errors` hides that"),
+        ("1 function runs eagerly: f; no edit can be tried", "`suppress_errors` hides that"),
     ),
 }
 

@@ -240,7 +240,7 @@ class _Marked(Struct, frozen=True):
             f"    return {fakes[0].made if is_one else _tuple([one.made for one in fakes])}",
             "",
             "",
-            re.sub(rf"^(def\s+){name}\b", rf"\g<1>{body}", lines[0]).rstrip(),
+            lines[0].replace(name, body, 1).rstrip(),
             *lines[1:],
         )
         return Lines(

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import effects, syntax
-from compiler_lens.facts.breaks.rewrites.site import Change, Site
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     SIMPLE,
     called,
@@ -156,8 +156,9 @@ def made_outside(site: Site, _cause: BreakCause) -> Rewrite | None:
     if site.function is None or any(n.id in site.local() for n in ast.walk(value) if isinstance(n, ast.Name)):
         return None
     if "self" in parameters(site.function):
-        if re.search(rf"\bself\.{name}\b", site.text):  # which is something else already
-            return None
+        tree = parsed(site.text)
+        if tree is None or any(dotted(n) == f"self.{name}" for n in ast.walk(tree) if isinstance(n, ast.Attribute)):
+            return None  # which is something else already
         needs = f"`self.{name} = {made}` in `__init__`: it is then one for all calls"
         return site.rewrite([f"{name} = self.{name}"], needs, is_complete=False)
     needs = f"`{made}` is made by the caller and given as an argument"
