@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
 from compiler_lens.recording.model import BreakCause, SourceLine
@@ -135,6 +136,7 @@ HOLDS: Mapping[str, Callable[..., bool]] = {
         lambda s: s.dtype == torch.float32
     ),
     "N within int64, and not nan": fits,
+    "no autocast around it: that makes N float32": lambda _: True,  # of the inputs that say so it is not
     "numbers are then rounded as float32 is": lambda: True,  # which assert_close allows for
     "N without requires_grad: of a leaf that has it the deepcopy has it, too, of another it is an error": (
         lambda x: not x.requires_grad
@@ -166,6 +168,8 @@ def holds(needs: str, given: Arguments, before: list[Any]) -> bool:
     """Whether what a rewrite takes for granted is so for some arguments."""
     parts = needs.split("; ") if needs else []
     if ZERO in parts and isinstance(before[0], ZeroDivisionError):
+        return False
+    if given.get("autocast") and any(part.startswith("no autocast around it") for part in parts):
         return False
     return all(part_holds(part, given) for part in parts if part != ZERO)
 
@@ -231,6 +235,12 @@ def alone() -> Iterator[Arguments]:
             yield {"x": x}
 
 
+def under_autocast_or_not() -> Iterator[Arguments]:
+    for given in alone():
+        yield {**given, "autocast": False}
+        yield {**given, "autocast": True}
+
+
 def with_a_number() -> Iterator[Arguments]:
     for one, other in itertools.product(DTYPES, DTYPES):
         for x, s in itertools.product(itertools.islice(tensors(one), 0, None, 2), numbers(other)):
@@ -267,6 +277,14 @@ OF_NUMBERS: dict[str, tuple[str, Callable[[], Iterator[Arguments]]]] = {
     "scaled to its largest": ("def f(x):\n    return x * (1 / (x.max().item() + 1e-6))\n", alone),
     "its largest, before it is written": (
         "def f(x):\n    n = x.max().item()\n    x.add_(1)\n    return x * n\n", alone,
+    ),
+    "divided by its product": (
+        "def f(x, autocast):\n    with torch.autocast('cpu', enabled=autocast):\n        return x / x.prod().item()\n",
+        under_autocast_or_not,
+    ),
+    "divided by its largest, under autocast": (
+        "def f(x, autocast):\n    with torch.autocast('cpu', enabled=autocast):\n        return x / x.max().item()\n",
+        under_autocast_or_not,
     ),
     "times": ("def f(x, s):\n    return x.abs() * s.item()\n", with_a_number),
     "plus": ("def f(x, s):\n    return s.item() + x.abs()\n", with_a_number),
@@ -319,6 +337,21 @@ def test_a_tensor_in_place_of_a_number_computes_the_same(text: str, inputs: Call
     found, admitted, others = agrees(text, BreakCause(ITEM), inputs())
     assert admitted >= 10
     assert bool(found.needs) == bool(others), "a condition that nothing needs"
+
+
+OF_ALL = (
+    "amax", "amin", "logsumexp", "max", "mean", "median", "min", "norm", "prod", "std", "sum", "var",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_ALL)
+def test_what_autocast_gives_in_float32_is_said_of_nothing_else(name: str) -> None:
+    with FakeTensorMode(), torch._C._DisableAutocast():  # a GPU's, without one
+        torch.set_autocast_enabled("cuda", True)
+        x = torch.empty(4, dtype=torch.float16, device="cuda")
+        is_widened = getattr(x, name)(*([0] if name == "logsumexp" else [])).dtype != torch.float16
+    found, _ = rewritten(f"{HEAD}def f(x):\n    return x / x.{name}().item()\n", BreakCause(ITEM))
+    assert ("no autocast around it" in found.needs) == is_widened
 
 
 def test_a_name_that_means_another_tensor_by_then_is_not_said() -> None:

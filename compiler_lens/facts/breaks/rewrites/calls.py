@@ -346,6 +346,7 @@ def _tensor_of(node: ast.expr) -> ast.expr | None:
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 # What a tensor gives in its own dtype, or, of integers, is an error.
 _OF_ITS_DTYPE = frozenset({"max", "min", "amax", "amin", "median", "mean", "norm", "std", "var", "logsumexp"})
+_IN_FLOAT32 = frozenset({"logsumexp", "norm", "prod", "sum"})  # what autocast computes, and gives, in float32
 _MOST_READS = 16
 _DEPTH = 4  # assignments that a value is followed through
 _LONGEST_NAMED = 30  # characters of an expression that a condition names
@@ -433,6 +434,8 @@ def _alike(site: Site, tensor: ast.expr, met: Sequence[_Meeting], *, is_int: boo
         yield f"{x} of a floating-point dtype, {{s}} of the same or of integers, all on one device"
     elif called(tensor) not in _OF_ITS_DTYPE or is_int or any(one.is_power for one in met):
         yield f"{x} of a floating-point dtype"
+    if is_own and called(tensor) in _IN_FLOAT32 and not is_int and not _is_computed(met):
+        yield "no autocast around it: that makes {s} float32"
     if any(one.divides for one in met):
         yield "where Python raises ZeroDivisionError, there is inf or nan"
 
