@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from queue import SimpleQueue
 from textwrap import dedent
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -21,10 +23,11 @@ from compiler_lens.facts.breaks import rewrites
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
-from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Taken, sides
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Taken, Untried, sides
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
 from compiler_lens.measure.fix.plan import RESULTS, Outcome, Plan, Program
 from compiler_lens.measure.fix.process import Processes
+from compiler_lens.measure.sandbox import copies
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.render.console import fix_report
 
@@ -117,35 +120,50 @@ def test_dtypes_gradients_errors_and_changed_arguments_are_compared(
     assert (negated.gave, negated.kind) == (gave, kind)
 
 
-def inputs_of(*given: Any, gradients: bool = True) -> dict[Inputs, list[Any]]:
-    """What a function is given in calls with other inputs."""
-    heard: SimpleQueue[Any] = SimpleQueue()  # a list would be put back as it was
+class Given(NamedTuple):
+    """An argument of a call with other inputs."""
+
+    value: Any
+    is_contiguous: bool
+    requires_grad: bool
+
+
+def inputs_of(*given: Any, gradients: bool = True) -> dict[Inputs, list[Given]]:
+    """What a function is given in calls with other inputs, which are made in a copy of this process."""
+
+    def told(*args: Any) -> list[Any]:
+        flags = [(getattr(a, "requires_grad", False), a.is_contiguous() if torch.is_tensor(a) else True) for a in args]
+        return [*(a.detach() if torch.is_tensor(a) else a for a in args), *(flag for pair in flags for flag in pair)]
+
     others = OtherCalls(CountedLines(frozenset()))
-    names: list[Inputs] = []
-    keep = others.keeper.keep
-    others.keeper.keep = lambda kind, call, values, inputs: (  # type: ignore[method-assign]
-        names.append(Inputs(inputs)) if kind == "result" else None,
-        keep(kind, call, values, inputs),
-    )[1]
     with torch.set_grad_enabled(gradients):
-        others.before(lambda *args: heard.put(args) or 0, 0, (given, {}), lambda _: [])
-    return {name: list(heard.get()) for name in names}
+        others.before(told, 0, (given, {}), lambda _: [])
+    assert not others.lost
+    found: dict[Inputs, list[Any]] = {}
+    for one in others.keeper.kept:
+        found.setdefault(Inputs(one.inputs), []).append(one.value)
+    count = len(given)
+    return {
+        inputs: [Given(values[n], values[count + 2 * n + 1], values[count + 2 * n]) for n in range(count)]
+        for inputs, values in found.items()
+    }
 
 
 def test_inputs_are_made_of_the_programs_own() -> None:
     x, places, mask = torch.tensor([[1.0, -2.0], [3.0, 4.0]]), torch.tensor([0, 1]), torch.tensor([True, False])
-    made = inputs_of(x, places, mask, 3)
+    made = {inputs: [one.value for one in given] for inputs, given in inputs_of(x, places, mask, 3).items()}
     assert list(made) == list(Inputs)
     negated, turned, inverted, number = made[Inputs.NEGATED]
     assert torch.equal(negated, -x)
     assert (turned.tolist(), inverted.tolist(), number) == ([1, 0], [False, True], 3)
     assert [one.tolist() for one in made[Inputs.ZEROS][:3]] == [[[0, 0], [0, 0]], [0, 0], [False, False]]
-    assert made[Inputs.ONES][1] is places  # it may be an index
+    assert torch.equal(made[Inputs.ONES][1], places)  # it may be an index
     assert made[Inputs.NAN][0].isnan().sum() == 1
     assert (made[Inputs.HALF][0].dtype, made[Inputs.DOUBLE][0].dtype) == (torch.float16, torch.float64)
     assert [len(one) for one in made[Inputs.ONE_ROW][:3]] == [1, 1, 1]
-    assert (made[Inputs.STRIDED][0].is_contiguous(), torch.equal(made[Inputs.STRIDED][0], x)) == (False, True)
-    assert made[Inputs.GRADIENTS][0].requires_grad
+    assert torch.equal(made[Inputs.STRIDED][0], x)
+    assert not inputs_of(x)[Inputs.STRIDED][0].is_contiguous
+    assert inputs_of(x)[Inputs.GRADIENTS][0].requires_grad
     assert torch.equal(x, torch.tensor([[1.0, -2.0], [3.0, 4.0]]))
 
 
@@ -157,9 +175,75 @@ def test_what_is_the_same_or_cannot_be_made_is_left_out() -> None:
 
 
 def test_one_tensor_that_is_given_twice_stays_one() -> None:
-    x = torch.ones(2)
-    one, other = inputs_of(x, x)[Inputs.NEGATED]
-    assert one is other
+    x, others = torch.ones(2), OtherCalls(CountedLines(frozenset()))
+    others.before(lambda a, b: a is b, 0, ((x, x), {}), lambda _: [])
+    assert {one.value for one in others.keeper.kept} == {True}
+
+
+# -- what such a call may not do
+
+
+def tries(do: Callable[[], object]) -> OtherCalls:
+    """Make one call with other inputs after another of a function that does something."""
+    others = OtherCalls(CountedLines(frozenset()))
+    others.before(lambda x: (do(), x * 2)[1], 0, ((torch.ones(2),), {}), lambda _: [])
+    return others
+
+
+DOING: dict[str, Callable[[Path], object]] = {
+    "write": lambda path: path.write_text("lost"),
+    "torch.save": lambda path: torch.save({"loss": 0.0}, path),
+    "torch.save to a name": lambda path: torch.save({"loss": 0.0}, str(path)),
+    "remove": lambda path: path.unlink(),
+    "rename": lambda path: path.rename(path.with_suffix(".old")),
+    "another program": lambda path: subprocess.run(["rm", str(path)], check=True),
+    "a shell": lambda path: 1 / (os.system(f"rm {path}") == 0),
+    "the system, past Python": lambda path: 1 / (ctypes.CDLL(None).unlink(str(path).encode()) == 0),
+}
+
+
+@pytest.mark.parametrize("name", DOING)
+def test_a_call_with_other_inputs_changes_no_file(name: str, tmp_path: Path) -> None:
+    if "past Python" in name and not copies.landlock_version():
+        pytest.skip("the kernel has no Landlock")
+    kept = tmp_path / "best.pt"
+    kept.write_text("mine")
+    found = tries(lambda: DOING[name](kept))
+    assert {one.kind for one in found.keeper.kept} == {"error"}
+    assert (list(tmp_path.iterdir()), kept.read_text()) == ([kept], "mine")
+
+
+def test_what_is_open_is_neither_written_nor_read_on(tmp_path: Path) -> None:
+    log, data = tmp_path / "log.txt", tmp_path / "data.txt"
+    data.write_text("one\ntwo\n")
+    with log.open("w") as written, data.open("rb", buffering=0) as read:
+
+        def do() -> None:
+            print("other", file=written, flush=True)
+            read.readline()
+
+        tries(do)
+        written.write("own\n")
+        assert read.readline() == b"one\n"
+    assert log.read_text() == "own\n"
+
+
+def test_a_call_that_ends_the_process_or_never_ends_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compiler_lens.measure.fix.other_inputs._SILENCE", 3.0)
+    others = OtherCalls(CountedLines(frozenset()))
+
+    def do(x: torch.Tensor) -> torch.Tensor:
+        if x.isnan().any():
+            os._exit(3)
+        while x.max() > 100:
+            time.sleep(0.1)
+        return x
+
+    others.before(do, 4, ((torch.ones(2),), {}), lambda _: [])
+    assert others.lost == [(4, Inputs.LARGE), (4, Inputs.NAN)]
+    assert {one.inputs for one in others.keeper.kept} == {one.value for one in Inputs} - {
+        Inputs.LARGE.value, Inputs.NAN.value,
+    }  # fmt: skip
 
 
 def test_what_speaks_against_a_change_is_what_the_program_may_get() -> None:
@@ -219,12 +303,15 @@ def test_how_often_each_side_was_taken_is_said_and_what_the_program_did_not_have
 
 def test_a_side_that_was_never_taken_is_said() -> None:
     at = SourceLine("train.py", 14, "forward", "if x.sum() > 1:")
-    seen = Observed(None, None, others=OtherInputs((OtherCall(0, Inputs.HALF, Gave.ERROR, error="TypeError: no"),)))
+    gave = OtherCall(0, Inputs.HALF, Gave.ERROR, error="TypeError: no")
+    seen = Observed(None, None, others=OtherInputs((gave,), lost=2, untried=Untried.ENDED))
     offer = Offer(Target(at, "Data-dependent branching"), Lines("train.py", 14, ("a",), ("b",)))
     best = Trial((offer,), {}, None, seen, helps=True)
     text = fix_report(Fix(seen, (best,), best, sides=Taken((Sides(at, 2, 0, 7, 0),), 1)), width=100)
     assert "It was never false: what the change gives then is not known." in text
     assert "- float16: call 1 raises TypeError: no" in text
+    assert "2 calls with other inputs took too long or ended the process" in text
+    assert "With other inputs it was not tried: the run" in text
 
 
 EARLY = """\

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Texts
 from compiler_lens.recording.model import SourceLine
@@ -61,10 +62,19 @@ class OtherCall(Struct, frozen=True):
     error: str = ""  # what it raised with the change, in one line
 
 
+class Untried(Enum):
+    """Why there are no calls with other inputs."""
+
+    ACCELERATOR = "accelerator"  # they are made in a forked process, which has none
+    ENDED = "ended"  # the run in which they were to be made did not come to its end
+
+
 class OtherInputs(Struct, frozen=True):
     """All calls with other inputs of a trial, but those that are not the same twice without any change."""
 
     calls: tuple[OtherCall, ...] = ()
+    lost: int = 0  # calls that did not come to their end: they tell nothing
+    untried: Untried | None = None
 
     @property
     def same(self) -> int:
@@ -90,7 +100,7 @@ class OtherInputs(Struct, frozen=True):
     def but(self, unsure: Iterable[tuple[int, Inputs]]) -> OtherInputs:
         """Return the same without some calls."""
         left_out = set(unsure)
-        return OtherInputs(tuple(one for one in self.calls if (one.call, one.inputs) not in left_out))
+        return replace(self, calls=tuple(one for one in self.calls if (one.call, one.inputs) not in left_out))
 
 
 class Sides(Struct, frozen=True):

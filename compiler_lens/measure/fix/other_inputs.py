@@ -1,35 +1,38 @@
 """Calls of a compiled function with other inputs than the program's own, made before the program's call.
 
-What such a call changes is put back, as far as it can be reached from the function, so that the program goes on as if
-it had not been made.
+They are made in a copy of the process, which can change nothing outside of it. There each begins with what the one
+before has changed put back, as far as it can be reached from the function.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree
 from compiler_lens.facts.measured.other_inputs import Counted, Inputs
-from compiler_lens.measure.fix.results import Keeper
+from compiler_lens.measure.fix.results import Keeper, Kept
 from compiler_lens.measure.program import described, leaves
+from compiler_lens.measure.sandbox.copies import Tell, told_by_a_copy
 from compiler_lens.measure.sandbox.restoring import restoring_state
 
 _CALLS = 2  # of each compiled function, that are made with other inputs
-_MOST = 8  # of all of them
-_SECONDS = 20.0  # that all may take
+_MOST = 24  # of all of them
+_SECONDS = 30.0  # that all may take
+_SILENCE = 10.0  # seconds for one
 _LARGE = 1_000
 
 Reached = Callable[[Any], Sequence[torch.Tensor]]
-_Keep = Callable[[str, Sequence[Any]], None]
 
 
 class CountedLines:
@@ -39,6 +42,21 @@ class CountedLines:
         self._files = files
         self._counts: dict[tuple[str, int], list[int]] = {}
         self._column = 0  # of the counts
+
+    @property
+    def counts(self) -> list[tuple[str, int, int, int]]:
+        """File, line, how often it ran in the program's own calls, and in others: for `add` in another process."""
+        return [(file, line, own, other) for (file, line), (own, other) in self._counts.items()]
+
+    def add(self, counts: Iterable[tuple[str, int, int, int]]) -> None:
+        """Add what was counted in a copy of this process, which forgot what was before."""
+        for file, line, own, other in counts:
+            known = self._counts.setdefault((file, line), [0, 0])
+            known[:] = known[0] + own, known[1] + other
+
+    def forget(self) -> None:
+        """Count from nothing."""
+        self._counts.clear()
 
     @property
     def counted(self) -> Counted:
@@ -80,6 +98,7 @@ class OtherCalls:
 
     def __init__(self, lines: CountedLines) -> None:
         self.keeper = Keeper()
+        self.lost: list[tuple[int, Inputs]] = []  # calls that did not come to their end
         self._lines = lines
         self._made: dict[int, int] = {}  # calls of each function, by its number
         self._seconds = 0.0
@@ -103,32 +122,63 @@ class OtherCalls:
             return
         self._made[id(function)] = number + 1
         begun = time.perf_counter()
-        written, _ = dynamo.as_written(function)
-        with restoring_state(written, given) as kept:
-            for inputs in Inputs:
-                others = _made(inputs, given)
-                if others is not None and time.perf_counter() - begun + self._seconds <= _SECONDS:
-                    self._one(function, others, reached, partial(self._keep, inputs, call))
-                    kept.restore()
+        left = [inputs for inputs in Inputs if _made(inputs, given) is not None]
+        while left and self._seconds + time.perf_counter() - begun <= _SECONDS:
+            made = partial(self._in_a_copy, _Asked(function, call, given, reached, tuple(left)))
+            for message in told_by_a_copy(made, _SILENCE):
+                self._hear(message)
+                left.pop(0)
+            # Where not all are told, the copy came to its end in the first one that is left.
+            self.lost += [(call, one) for one in left[:1]]
+            left = left[1:]
+        self.lost += [(call, one) for one in left]
         self._seconds += time.perf_counter() - begun
 
-    def _keep(self, inputs: Inputs, call: int, kind: str, values: Sequence[Any]) -> None:
-        self.keeper.keep(kind, call, values, inputs.value)
+    def _hear(self, message: bytes) -> None:
+        kept, counts = torch.load(io.BytesIO(message), weights_only=True)
+        self.keeper.kept += [Kept(*one) for one in kept]
+        self._lines.add(counts)
 
-    def _one(self, function: Callable[..., Any], given: Any, reached: Reached, keep: _Keep) -> None:
-        tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
-        copies = [tensor.detach().clone() for tensor in tensors]
-        try:
-            with self._lines.counting(with_others=True):
-                result = function(*given[0], **given[1])
-            changed = [tensor for tensor, copy in zip(tensors, copies, strict=True) if not _is_same(tensor, copy)]
-            gradients = _gradients(result, [*reached(result), *tensors])
-        except Exception as error:  # noqa: BLE001 -- what the function raises is what it gives
-            keep("error", [described(error)[0]])
-            return
-        keep("result", leaves(result))
-        keep("argument", changed)
-        keep("gradient", gradients)
+    def _in_a_copy(self, asked: _Asked, tell: Tell) -> None:
+        torch.set_num_threads(1)  # the threads of this process were not copied
+        written, _ = dynamo.as_written(asked.function)
+        with restoring_state(written, asked.given) as state:
+            for inputs in asked.inputs:
+                self._lines.forget()
+                kept = _called(asked, inputs, self._lines)
+                state.restore()
+                buffer = io.BytesIO()
+                torch.save(([[k.kind, k.call, k.index, k.value, k.inputs] for k in kept], self._lines.counts), buffer)
+                tell(buffer.getvalue())
+
+
+class _Asked(Struct, frozen=True):
+    """A call to make with other inputs."""
+
+    function: Callable[..., Any]
+    call: int
+    given: Any
+    reached: Reached
+    inputs: tuple[Inputs, ...]
+
+
+def _called(asked: _Asked, inputs: Inputs, lines: CountedLines) -> Sequence[Kept]:
+    """Make a call, and return what it gives."""
+    given, keeper = _made(inputs, asked.given), Keeper()
+    tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+    copies = [tensor.detach().clone() for tensor in tensors]
+    try:
+        with lines.counting(with_others=True):
+            result = asked.function(*given[0], **given[1])
+        changed = [tensor for tensor, copy in zip(tensors, copies, strict=True) if not _is_same(tensor, copy)]
+        gradients = _gradients(result, [*asked.reached(result), *tensors])
+    except Exception as error:  # noqa: BLE001 -- what the function raises is what it gives
+        keeper.keep("error", asked.call, [described(error)[0]], inputs.value)
+        return keeper.kept
+    keeper.keep("result", asked.call, leaves(result), inputs.value)
+    keeper.keep("argument", asked.call, changed, inputs.value)
+    keeper.keep("gradient", asked.call, gradients, inputs.value)
+    return keeper.kept
 
 
 def _gradients(result: Any, wanted: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:

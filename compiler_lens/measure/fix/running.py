@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import recorded
 from compiler_lens.capture.torch_api import settings
-from compiler_lens.facts.measured.other_inputs import OtherInputs
+from compiler_lens.facts.measured.other_inputs import OtherInputs, Untried
 from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.observing import Observer
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
@@ -56,7 +56,7 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
             stack.enter_context(settings.dynamo_settings({"recompile_limit": _MOST_RECOMPILES}))
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
         observer, lines = Observer(plan.observe), CountedLines(plan.count_lines)
-        others = OtherCalls(lines) if plan.with_others and not _may_end_a_gpu(plan) else None
+        others = OtherCalls(lines) if plan.with_others and not torch.accelerator.is_available() else None
 
         def end(error: BaseException | None = None) -> None:
             recorder.close()
@@ -140,17 +140,15 @@ class _Run(Struct, frozen=True):
         return outcome
 
     def _with_others(self, outcome: Outcome) -> Outcome:
-        kept, plan = self.others.keeper.kept if self.others else [], self.plan
+        plan = self.plan
+        if self.others is None:
+            return replace(outcome, others=OtherInputs(untried=Untried.ACCELERATOR))
+        kept, lost = self.others.keeper.kept, len(self.others.lost)
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)
-            return outcome
+            return replace(outcome, others=OtherInputs(lost=lost))
         calls = results.compared_calls(kept, results.load(plan.at / plan.reference))
-        return replace(outcome, others=OtherInputs(calls))
-
-
-def _may_end_a_gpu(plan: Plan) -> bool:
-    """Whether a check may fail on a device, after which the process cannot use it any more."""
-    return torch.accelerator.is_available() and any("_assert_async" in text for text in plan.texts.values())
+        return replace(outcome, others=OtherInputs(calls, lost))
 
 
 def _script(plan: Plan) -> str:

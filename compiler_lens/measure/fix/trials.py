@@ -16,7 +16,7 @@ from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.edits import Texts
 from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, as_it_was
 from compiler_lens.facts.measured.offers import observed
-from compiler_lens.facts.measured.other_inputs import Counted, Inputs, Taken, sides
+from compiler_lens.facts.measured.other_inputs import Counted, Inputs, OtherInputs, Taken, Untried, sides
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, Processes
@@ -52,7 +52,8 @@ class _Others(Struct, frozen=True):
     reference: str  # the file of results
     unsure: frozenset[tuple[int, Inputs]]  # calls that give something else when they are compiled, without any change
     counted: Counted  # how often lines ran
-    calls: int  # of the program's own, that were made; 0: it did not come to its end
+    calls: int  # of the program's own, that were made
+    untried: Untried | None = None
 
 
 class _Runs:
@@ -162,12 +163,15 @@ class _Runs:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
         if self._others is None:
             self._others = self._without_a_change()
-        if seen.results is not Results.EQUAL or not (self._others.calls or any(one.needs_both for one in offers)):
+        if seen.results is not Results.EQUAL:
             return seen
-        self._tell(f"{' + '.join(offer.edit.title for offer in offers)}, with other inputs")
-        plan = self._plan(texts, is_aot=any(offer.needs_aot for offer in offers))
-        ended = self._processes.run(replace(plan, with_others=True, reference=self._others.reference), self._longest)
-        others = ended.outcome.others.but(self._others.unsure)
+        others = OtherInputs(untried=self._others.untried)
+        if not self._others.untried:
+            self._tell(f"{' + '.join(offer.edit.title for offer in offers)}, with other inputs")
+            plan = self._plan(texts, is_aot=any(offer.needs_aot for offer in offers))
+            plan = replace(plan, with_others=True, reference=self._others.reference)
+            ended = self._processes.run(plan, self._longest).outcome
+            others = ended.others.but(self._others.unsure) if ended.calls else OtherInputs(untried=Untried.ENDED)
         found = replace(seen, others=others)
         if self._is_one_sided(offers, self._others):
             found = replace(found, results=Results.DIFFER, difference=Difference("side", 0, 0))
@@ -182,8 +186,9 @@ class _Runs:
         plan = replace(self._plan(None, is_aot=False), with_others=True, reference="")
         ended = self._processes.run(replace(plan, is_eager=True, count_lines=frozenset(self._texts)), self._longest)
         reference = self._results()
-        if not ended.outcome.calls:
-            return _Others(reference, frozenset(), {}, 0)
+        untried = ended.outcome.others.untried if ended.outcome.calls else Untried.ENDED
+        if untried:
+            return _Others(reference, frozenset(), ended.outcome.counted, ended.outcome.calls, untried)
         plan = self._plan(None, is_aot=False)
         compiled = self._processes.run(replace(plan, with_others=True, reference=reference), self._longest)
         unsure = frozenset((one.call, one.inputs) for one in compiled.outcome.others.differing)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
-from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Untried
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
@@ -80,6 +80,12 @@ _NUMBERS = {
     "gradient": "gradients after call {call}: {0} as it is, {1} with the change",
     "state": "parameters and buffers at the end: {0} as it is, {1} with the change",
     "call": "calls of compiled functions: {0} as it is, {1} with the change",
+}
+
+
+_UNTRIED = {
+    Untried.ACCELERATOR: "With other inputs it was not tried: on a machine with a GPU only the program's own are.",
+    Untried.ENDED: "With other inputs it was not tried: the run in which that was to be done did not come to its end.",
 }
 
 
@@ -439,6 +445,13 @@ def _sides(fix: Fix) -> Iterator[Block]:
 
 def _other_inputs(others: OtherInputs) -> Iterator[Block]:
     """Tell with which inputs a change gives something else: inputs that the program may never have."""
+    if others.untried:
+        yield paragraph(_UNTRIED[others.untried], tone=Tone.WARN)
+    if others.lost:
+        lost = plural(others.lost, "call")
+        yield paragraph(
+            f"{lost} with other inputs took too long or ended the process: nothing is known of that.", tone=Tone.WARN
+        )
     differing: dict[Inputs, OtherCall] = {}
     for one in others.differing:
         differing.setdefault(one.inputs, one)
