@@ -126,6 +126,7 @@ def _with_setting(text: str, code: str) -> str | None:
     needed = [f"import {name}" for name in sorted(set(_MODULES.findall(code)))]
     for statement in tree.body:
         for name in statement.names if isinstance(statement, ast.Import) else ():
+            needed = [one for one in needed if one != f"import {name.asname or name.name}"]  # which stands above
             if name.name == "torch":
                 line = f"{name.asname or 'torch'}{found[1]}"
                 return _after(text, statement.end_lineno or statement.lineno, [*needed, line])

@@ -154,7 +154,7 @@ class _Runs:
         return str(self._folder / str(self._number) / RESULTS)
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
-        self._tell(f"change {' + '.join(offer.edit.title for offer in offers)}")
+        self._tell(f"{self._number - 1}: {_named(offers)}")
         is_aot = any(offer.needs_aot for offer in offers)
         ended = self._run(texts, is_aot=is_aot)
         return self._noted(self._seen(ended), ended.recording)
@@ -167,7 +167,7 @@ class _Runs:
             return seen
         others = OtherInputs(untried=self._others.untried)
         if not self._others.untried:
-            self._tell(f"{' + '.join(offer.edit.title for offer in offers)}, with other inputs")
+            self._tell(f"{self._number - 1}: {_named(offers)}, with other inputs")
             plan = self._plan(texts, is_aot=any(offer.needs_aot for offer in offers))
             plan = replace(plan, with_others=True, reference=self._others.reference)
             ended = self._processes.run(plan, self._longest).outcome
@@ -220,6 +220,12 @@ class _Runs:
             error_line=outcome.error_line,
             calls=outcome.calls,
         )
+
+
+def _named(offers: tuple[Offer, ...]) -> str:
+    """Name the last of some changes, and how many it is made on top of."""
+    others = len(offers) - 1
+    return f"change {offers[-1].edit.title}" + (f", with {others} other{'s' if others > 1 else ''}" if others else "")
 
 
 def _folder(files: Iterable[str], included: Iterable[str]) -> str:

@@ -229,18 +229,19 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
     numbers = {offer.edit: number for number, offer in enumerate(offers, 1)}
     titles = _titles(offers)
     rows: list[tuple[Cell, ...]] = [(None, "as it is", *_figures(fix.first), None)]
-    beneath = [_errors(fix.first)]
+    beneath = [_errors(fix.first, fix)]
     named: set[Edit] = set()
     for trial in fix.tried:
         results = trial.observed.results
         is_best = trial is fix.best
-        said = Span(_RESULTS[_differs(trial.observed.difference)] or results.value, _TONES[results])
+        known = "raises" if trial.observed.error else _RESULTS[_differs(trial.observed.difference)] or results.value
+        said = Span(known, _TONES[results])
         new = [offer for offer in trial.offers if offer.edit not in named]
         named.update(offer.edit for offer in new)
         label = " + ".join(str(numbers[offer.edit]) for offer in trial.offers)
         name = _name(label, [(fix.as_it_was(one.target.at), titles[one.edit]) for one in new], is_best=is_best)
         rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
-        beneath.append(_errors(trial.observed))
+        beneath.append(_errors(trial.observed, fix))
     summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
@@ -286,9 +287,10 @@ def _figures(seen: Observed) -> tuple[int | None, ...]:
     return tuple(getattr(seen.figures, name, None) for name in _FIGURES)
 
 
-def _errors(seen: Observed) -> tuple[Block, ...]:
+def _errors(seen: Observed, fix: Fix) -> tuple[Block, ...]:
     if seen.error:
-        at = (At(seen.error_line), ": ") if seen.error_line else ()
+        place = fix.as_it_was(seen.error_line)
+        at = (At(place), ": ") if place else ()
         return (paragraph(*at, seen.error, indent=6, tone=Tone.BAD, limit=4),)
     said = _difference(seen.difference)
     return (paragraph(said, indent=6, tone=Tone.BAD, limit=2),) if said else ()
@@ -312,7 +314,7 @@ def _nothing(fix: Fix) -> Iterator[Block]:
         yield paragraph(*coded(f"{_run_eagerly(eager)}{named}; no edit can be tried for that."), tone=Tone.WARN)
     else:
         yield paragraph("Nothing could be tried.", tone=Tone.WARN)
-    yield from _errors(first)
+    yield from _errors(first, fix)
     yield from _told(worth)
 
 
@@ -420,11 +422,12 @@ def _listed(names: Sequence[str]) -> str:
 
 def _still_broken(fix: Fix, best: Trial) -> Iterator[Block]:
     places = dict.fromkeys(fix.as_it_was(one.at) for one in best.observed.targets)
-    known = [place for place in places if place]
+    known = list({(place.file, place.line): place for place in places if place}.values())
     if known:
         parts = [part for place in known[:_SHOWN] for part in (At(place), ", ")]
         more = (f" and {plural(len(known) - _SHOWN, 'more place')}",) if len(known) > _SHOWN else ()
-        yield paragraph("Still to mend by hand: ", *parts[:-1], *more, ".", tone=Tone.WARN)
+        again = ". Then run fix again: it may mend more."
+        yield paragraph("Still to mend by hand: ", *parts[:-1], *more, again, tone=Tone.WARN)
 
 
 def _sides(fix: Fix) -> Iterator[Block]:
