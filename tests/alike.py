@@ -94,6 +94,7 @@ def runs(f: Callable[..., object]) -> Iterator[Run]:
         yield Run(f"changed after{of}", signed, changed_after=True)
         for dtype in DTYPES:
             yield Run(f"{dtype}{of}", {n: _as(t, dtype) for n, t in signed.items()})
+            yield Run(f"no dimensions of {dtype}{of}", {n: _as(t, dtype).flatten()[0] for n, t in signed.items()})
             for one in given if len(given) > 1 else ():
                 yield Run(f"{one} {dtype}{of}", {n: _as(t, dtype) if n == one else t for n, t in signed.items()})
         yield Run(f"float16, backward{of}", {n: _as(t, torch.float16) for n, t in signed.items()}, takes_gradients=True)

@@ -89,6 +89,7 @@ EXCUSED = {
     "gradients are nan": Excuse(frozenset({"nan gradient"})),
     "a gradient of zeros": Excuse(frozenset({"zeros for none"})),
     "is then a new tensor": Excuse(frozenset({"values"}), "changed after"),
+    "what it meets has dimensions": Excuse(frozenset({"dtype"}), r"no dimensions of torch\."),
     "is then a tensor": Excuse(frozenset({"kind"})),
 }
 
@@ -316,6 +317,19 @@ def f(x):
         scale = 2.0
     else:
         scale = 0.1
+    return x * scale
+""",
+    "whole numbers": """
+def f(x):
+    sign = 1 if x.sum() > 0 else -1
+    return x * sign
+""",
+    "a number that float16 has none of": """
+def f(x):
+    if x.sum() > 0:
+        scale = 100000.0
+    else:
+        scale = 0.5
     return x * scale
 """,
     "a number in place of a tensor": """
@@ -663,7 +677,7 @@ def f(x):
 """,
     "a factor": """
 def f(x):
-    return x * (2 if x.sum() > 0 else 0.5)
+    return x * (2.0 if x.sum() > 0 else 0.5)
 """,
     "an error by two numbers": """
 def f(x):
@@ -756,6 +770,34 @@ def f(x):
     else:
         scale = 0.1
     return x, scale
+""",
+    "numbers of two types": """
+def f(x):
+    sign = 1.5 if x.sum() > 0 else 2
+    return x * sign
+""",
+    "numbers of two types, one of them a name's": """
+def f(x):
+    k = 2
+    if x.sum() > 0:
+        scale = -k
+    else:
+        scale = 0.5
+    return x * scale
+""",
+    "a factor of two types": """
+def f(x):
+    return x * (2 if x.sum() > 0 else 0.5)
+""",
+    "a chain of numbers of two types": """
+def f(x):
+    if x.sum() > 5:
+        s = 1
+    elif x.sum() < -5:
+        s = 2.0
+    else:
+        s = 3
+    return x * s
 """,
     "a number that is a size": """
 def f(x):

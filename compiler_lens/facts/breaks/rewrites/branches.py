@@ -234,7 +234,8 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
         name = site.free("chosen")
         lines, test = [f"{name} = {test}"], name
     taken: list[str] = []
-    for one, other in zip(first, second or [Assignment(a.name, ast.Name(a.name)) for a in first], strict=True):
+    others = second or [Assignment(a.name, ast.Name(a.name)) for a in first]
+    for one, other in zip(first, others, strict=True):
         head = f"{one.name} = " if one.name else "return "
         of_one = [change for change in changes if change[0] in ast.walk(one.value)]
         a, b = assigned.new_value(site, one, of_one), assigned.new_value(site, other) if second else one.name
@@ -253,8 +254,14 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
     if site.edited(site.statement).startswith("elif"):
         lines = ["else:", *(f"    {line}" for line in lines)]
     is_optional = not second and all(a.operator for a in first)
-    needs = _WRITTEN if is_optional else _SAME_SHAPE
+    needs = _WRITTEN if is_optional else _of_shapes(site, [*first, *others])
     return site.rewrite(lines, sides.joined(needs, _GUARDED if is_guarded else "", *taken), last=last)
+
+
+def _of_shapes(site: Site, values: Sequence[Assignment]) -> str:
+    """Return that values are alike; empty of plain numbers alone, which are."""
+    are_numbers = all(a.operator is None and sides.is_number(site, a.value) for a in values)
+    return "" if are_numbers else _SAME_SHAPE
 
 
 def _of_sides(
@@ -315,7 +322,9 @@ def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
     if site.edited(site.statement).startswith("elif"):
         lines = ["else:", f"    {lines[0]}"]
     of_tests = [said for one in tests[1:] for said in (_of_test(site, one), _of_dimensions(site, one))]
-    return site.rewrite(lines, sides.joined(_SAME_SHAPE.replace("both sides", "all sides"), taken, *of_tests))
+    return site.rewrite(
+        lines, sides.joined(_of_shapes(site, either).replace("both sides", "all sides"), taken, *of_tests)
+    )
 
 
 def _cond(
@@ -375,7 +384,9 @@ def _conditional_expression(site: Site, *, may_be_guarded: bool = False) -> Rewr
     guarded = _GUARDED if assigned.is_guarded(site, node.test, both) else ""
     return site.edit(
         [(node, new)],
-        sides.joined(_SAME_SHAPE, guarded, taken, _of_test(site, node.test), _of_dimensions(site, node.test)),
+        sides.joined(
+            _of_shapes(site, both), guarded, taken, _of_test(site, node.test), _of_dimensions(site, node.test)
+        ),
     )
 
 

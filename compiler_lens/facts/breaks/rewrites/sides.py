@@ -28,6 +28,7 @@ _FINITE = (_RESHAPING - {"masked_select"}) | (_CASTS - {"type"}) | {
 }  # fmt: skip
 _MOST_READS = 16
 _DEEPEST = 30
+_SMALLEST_HALF, _LARGEST_HALF = 2**-14, 65504  # that float16 has all digits of
 
 NAN = "gradients are nan where the side that is not chosen has no finite value or slope"
 _ZEROS = "what only one side uses has a gradient of zeros, not none, where the other is chosen"
@@ -58,6 +59,8 @@ def fit(site: Site, values: Sequence[Assignment], *, is_kept: bool) -> bool:
     if any(is_number(site, one.computed) for one in values):
         # of a number others may ask what a tensor is not good for: a size, an index, a branch
         are_all = all(is_number(site, one.computed) for one in values)
+        if are_all and len({_kind(site, one.computed) for one in values}) > 1:
+            return False  # torch makes floats of both: a tensor of integers is then another's dtype
         return not (are_all and is_kept) or all(name and _is_in_arithmetic(site, name) for name in names)
     return True
 
@@ -90,13 +93,21 @@ def about_numbers(site: Site, values: Sequence[Assignment]) -> str:
     numbers = [a.value for a in values if a.operator is None and is_number(site, a.value)]
     if len(numbers) < len(values):
         return " and ".join(f"`{site.source(n)}` is then a tensor" for n in numbers)
-    return rounded(site, numbers)
+    made = "float32" if _kind(site, numbers[0]) is float else "int64"
+    meets = f"what it meets has dimensions, or at least the width of {made}"
+    return joined(rounded(site, numbers), meets, *(_of_halves(site, n) for n in numbers))
 
 
 def rounded(site: Site, numbers: Sequence[ast.expr]) -> str:
     """Return that numbers are rounded to float32, where they are none of it."""
     inexact = [n for n in numbers if not is_exact(n)]
     return " and ".join(f"`{site.source(n)}` is then rounded to float32" for n in inexact)
+
+
+def _of_halves(site: Site, node: ast.expr) -> str:
+    """Return that a number which float16 does not hold meets none: a GPU makes float16 of a tensor of it."""
+    size = abs(_number(site, node))
+    return "" if size == 0 or _SMALLEST_HALF <= size <= _LARGEST_HALF else f"`{site.source(node)}` meets no float16"
 
 
 def is_exact(node: ast.expr) -> bool:
@@ -178,8 +189,25 @@ def _names(site: Site, node: ast.expr) -> Iterator[str]:
 
 def is_number(site: Site, node: ast.expr) -> bool:
     """Return whether a value is a plain number, or a name of one."""
+    value = _resolved(site, node)
+    return value is not None and syntax.is_number(value)
+
+
+def _resolved(site: Site, node: ast.expr) -> ast.expr | None:
+    """Return `1` of `-1`, and of `-k` where `k = 1`."""
+    node = without_sign(node)
     value = site.value_of(node.id) if isinstance(node, ast.Name) else node
-    return value is not None and syntax.is_number(without_sign(value))
+    return without_sign(value) if value is not None else None
+
+
+def _number(site: Site, node: ast.expr) -> float:
+    """Return what `is_number` finds, without its sign."""
+    value = _resolved(site, node)
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, (int, float)) else 0
+
+
+def _kind(site: Site, node: ast.expr) -> type:
+    return type(_number(site, node))
 
 
 def _is_in_arithmetic(site: Site, name: str) -> bool:
