@@ -971,6 +971,45 @@ def test_a_branch_on_a_number_in_the_graph_asks_the_tensor():
     assert differences(loaded(text), loaded(applied(text, found))).keys() <= {"raises"}
 
 
+OF_SIZES = {
+    "a size": """
+def f(x):
+    y = x[x > 0]
+    if y.shape[0] > 2:
+        x = x + 1
+    return x * 2
+""",
+    "sizes with names": """
+def f(x):
+    y = x.nonzero()
+    rows, _ = y.shape
+    return x + 1 if rows > 2 else x - 1
+""",
+}
+
+
+@pytest.mark.parametrize("source", OF_SIZES.values(), ids=OF_SIZES)
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_a_size_that_decides_is_no_tensor(source):
+    assert offered(HEAD + source) is None
+
+
+def test_a_size_after_a_tensors_test_is_no_tensor():
+    chain = """
+def f(x, y):
+    if x.sum() > 0:
+        z = x + 2
+    elif y.numel() > 100:
+        z = x + 1
+    else:
+        z = x + 3
+    return z
+"""
+    assert offered(HEAD + chain) is None
+    found = offered(HEAD + chain.replace("y.numel() > 100", "y.sum() > y.numel()"))
+    assert found.after == ("z = torch.where(x.sum() > 0, x + 2, torch.where(y.sum() > y.numel(), x + 1, x + 3))",)
+
+
 @pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED)
 def test_what_is_likely_wrong_is_not_offered(source):
     assert offered(HEAD + source) is None

@@ -80,7 +80,7 @@ def counted(site: Site, _cause: BreakCause) -> Rewrite | None:
 
 def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrite | None:
     statement, found = site.statement, None
-    if any(isinstance(n, _NEVER) for n in ast.walk(statement)):
+    if any(isinstance(n, _NEVER) for n in ast.walk(statement)) or _asks_for_a_symbol(site, cause):
         return None
     if isinstance(statement, (ast.Assert, ast.If, ast.While)):
         test, needs = _asked_for(site, cause, statement.test)
@@ -104,6 +104,13 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
     if found is None or not any(dotted(n) == "random.random" for n in ast.walk(statement)):
         return found
     return replace(found, needs=sides.joined(found.needs, RANDOM_NEEDS))
+
+
+def _asks_for_a_symbol(site: Site, cause: BreakCause) -> bool:
+    """Return whether a size or another number of the graph decides, and no tensor that `torch.where` could ask."""
+    asked = getattr(site.statement, "test", None)
+    tests = [asked] if asked else [n.test for n in ast.walk(site.statement) if isinstance(n, ast.IfExp)]
+    return "SymNode" in cause.context and not all(_is_surely_tensor(site, test) for test in tests)
 
 
 def _asked_for(site: Site, cause: BreakCause, asked: ast.expr) -> tuple[str, str]:
@@ -472,15 +479,32 @@ _LOOPS = (ast.For, ast.While)
 _RISKY = (ast.Subscript, ast.Div, ast.FloorDiv, ast.Mod)
 
 
-def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- one for each kind of syntax
+def _condition(site: Site, node: ast.expr) -> str | None:
     """Return a test as an expression that is a bool tensor; None if it may be something else."""
+    return None if _is_of_sizes(site, node) else _as_tensor(site, node)
+
+
+def _is_of_sizes(site: Site, node: ast.expr) -> bool:
+    """Return whether a test compares sizes alone, which gives a bool of Python's."""
+    match node:
+        case ast.BoolOp(values=values):
+            return all(_is_of_sizes(site, value) for value in values)
+        case ast.Compare():
+            values = [site.value_of(n.id) or n for n in ast.walk(node) if isinstance(n, ast.Name)]
+            parts = [n for value in (node, *values) for n in ast.walk(value)]
+            has_size = any(getattr(n, "attr", getattr(n, "id", "")) in _SIZES for n in parts)
+            return has_size and not _is_surely_tensor(site, node)
+    return False
+
+
+def _as_tensor(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911, PLR0912 -- one for each kind of syntax
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             # `~` of a Python bool is a number: -1 and -2 are both true
-            inner = _condition(site, operand) if _is_surely_tensor(site, operand) else None
+            inner = _as_tensor(site, operand) if _is_surely_tensor(site, operand) else None
             return inner and f"~({inner})"
         case ast.BoolOp(op=op, values=values):
-            parts = [_condition(site, value) for value in values]
+            parts = [_as_tensor(site, value) for value in values]
             sign = " & " if isinstance(op, ast.And) else " | "
             return None if None in parts or _guards_itself(node) else sign.join(f"({part})" for part in parts)
         case ast.Compare(left=member, ops=[ast.In() | ast.NotIn() as op], comparators=[tensor]):
@@ -503,11 +527,11 @@ def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
         case ast.Call(func=ast.Name(id="int"), args=[number]):
             return f"{_whole(site, number)} != 0" if site.is_tensor(_item_of(number)) else None
         case ast.Call(func=ast.Name(id="bool" | "float"), args=[inner_test]):
-            return _condition(site, inner_test)
+            return _as_tensor(site, inner_test)
         case ast.Call(func=ast.Attribute(value=owner, attr="item")):
-            return _condition(site, owner)
+            return _as_tensor(site, owner)
         case ast.Name(id=name) if (given := _number_of_tensor(site, name)) is not None:
-            return _condition(site, given) if memory.is_as_it_was(site, given) else None
+            return _as_tensor(site, given) if memory.is_as_it_was(site, given) else None
         case ast.Call(func=ast.Attribute(attr="equal"), args=[one, other]) if of_torch(node):
             return f"({site.source(one)} == {site.source(other)}).all()"
         case ast.Call(func=ast.Attribute(value=owner, attr="allclose") as function) if of_torch(node):
