@@ -538,6 +538,7 @@ def test_a_check_becomes_an_asynchronous_one(source, words):
     assert words in found.after[0]
     assert "RuntimeError" in found.needs
     assert "CUDA context" in found.needs
+    assert ("its message is then without values" in found.needs) == ("x}" in source or "Error(x" in source)
 
 
 CHECKED = """

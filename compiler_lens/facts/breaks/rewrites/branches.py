@@ -147,14 +147,16 @@ def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rew
 
     AOTAutograd drops an assertion that has no message (torch 2.13).
     """
-    said = ""
+    said, is_cut = "", message is not None and not isinstance(message, ast.Constant)
     match message:
         case ast.Constant(value=str(words)):
             said = words
         case ast.JoinedStr(values=parts):
             said = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
+            is_cut = not all(isinstance(part, ast.Constant) for part in parts)
     other = f"no `except {error}` of a caller catches it" if error else "not its own"
     needs = "" if error == "RuntimeError" else f"the error is then a RuntimeError: {other}"
+    needs = sides.joined(needs, "its message is then without values" if is_cut else "")
     needs = sides.joined(needs, "on a GPU a failed check ends the process's CUDA context")
     return site.rewrite([f"{site.torch}._assert_async({test}, {(said or test)!r})"], needs)
 
@@ -462,7 +464,12 @@ def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
     lines.append(f"{both} = {site.torch}._higher_order_ops.while_loop({proceed}, {step}, {both})")
     # torch 2.13 takes the gradient of one time where the loop does not run
     runs = "where gradients are taken the loop runs at least once: else those of `while_loop` are wrong"
-    return site.rewrite(lines, sides.joined("what the loop changes keeps its shape and dtype", runs))
+    listed = " and ".join(f"`{name}`" for name in names)
+    dense = f"{listed} contiguous before the loop, else it is an error"  # as a step's, whose strides it compares
+    copied = (
+        f"where it does not run, {listed} is then a copy" if any(memory.is_kept_later(site, n) for n in names) else ""
+    )
+    return site.rewrite(lines, sides.joined("what the loop changes keeps its shape and dtype", dense, copied, runs))
 
 
 # -- tests
