@@ -1021,3 +1021,13 @@ def f(x, y):
 @pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED)
 def test_what_is_likely_wrong_is_not_offered(source):
     assert offered(HEAD + source) is None
+
+
+def test_of_what_is_not_contiguous_a_loop_is_the_error_that_is_said():
+    text = f"{HEAD}def f(x):\n    while x.sum() < 12:\n        x = x + 3\n    return x\n"
+    found = offered(text)
+    assert "`x` contiguous before the loop, else it is an error" in found.needs
+    new, x = loaded(applied(text, found)).f, ARGUMENTS["x"]
+    assert new(x).sum() >= 12
+    with pytest.raises(torch._dynamo.exc.UncapturedHigherOrderOpError):
+        new(x.repeat(1, 2)[:, ::2])
