@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import torch
 
+from compiler_lens.facts.breaks.rewrites import Rewrite
+
 Arguments = Mapping[str, torch.Tensor]
 
 UP = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 4.0, 0.5]])
@@ -44,6 +46,16 @@ class Ended(NamedTuple):
     arguments: tuple[torch.Tensor, ...] = ()
     gradients: tuple[torch.Tensor | None, ...] = ()
     backward_raised: str = ""
+
+
+def applied(text: str, found: Rewrite) -> str:
+    """The text with the lines replaced, as a user would do it."""
+    lines, size = text.split("\n"), len(found.before)
+    for start in range(len(lines) - size + 1):
+        indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
+        if [line.rstrip() for line in lines[start : start + size]] == [f"{indent}{b}".rstrip() for b in found.before]:
+            return "\n".join([*lines[:start], *(f"{indent}{a}" for a in found.after), *lines[start + size :]])
+    raise AssertionError(found.before)
 
 
 def differences(old: ModuleType, new: ModuleType) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from compiler_lens.facts.breaks.rewrites import Rewrite, alternative, rewrite
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, GraphBreak, SourceLine
 from compiler_lens.recording.source_text import Sources
+from tests.alike import applied
 
 BRANCH = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
@@ -72,16 +73,6 @@ class Place(NamedTuple):
 def own_line(event: GraphBreak) -> SourceLine:
     lines = [line for line in (*event.user_stack, event.location) if line and line.file == FILE]
     return lines[-1]
-
-
-def applied(text: str, found: Rewrite) -> str:
-    """The text with the lines replaced, as a user would do it."""
-    lines, size = text.split("\n"), len(found.before)
-    for start in range(len(lines) - size + 1):
-        indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
-        if [line.rstrip() for line in lines[start : start + size]] == [f"{indent}{b}".rstrip() for b in found.before]:
-            return "\n".join([*lines[:start], *(f"{indent}{a}" for a in found.after), *lines[start + size :]])
-    raise AssertionError(found.before)
 
 
 def at(text: str, line: int) -> SourceLine:

@@ -13,7 +13,7 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.facts.breaks.rewrites import Rewrite
 from compiler_lens.facts.overview.explanation import explain
-from tests.alike import ARGUMENTS, differences
+from tests.alike import ARGUMENTS, applied, differences
 
 FILE = "/home/user/app/user_rules.py"
 HEAD = "import random\nimport torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"
@@ -45,15 +45,6 @@ def offered(text: str) -> Rewrite | None:
     cards = explain(lens.recording).cards
     assert cards, "nothing broke: the test proves nothing"
     return cards[0].rewrite
-
-
-def applied(text: str, found: Rewrite) -> str:
-    lines, size = text.split("\n"), len(found.before)
-    for start in range(len(lines) - size + 1):
-        indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
-        if [line.rstrip() for line in lines[start : start + size]] == [f"{indent}{b}".rstrip() for b in found.before]:
-            return "\n".join([*lines[:start], *(f"{indent}{a}" for a in found.after), *lines[start + size :]])
-    raise AssertionError(found.before)
 
 
 class Excuse(NamedTuple):
