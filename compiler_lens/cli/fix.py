@@ -118,7 +118,7 @@ def _check_new(patch: Path) -> None:
 
 def _fixed(program: Program, args: argparse.Namespace) -> str:
     included = tuple(map(_package, args.include))
-    asked = Asked(program, Ownership.of((*args.user_path, *included)), args.steps or 0, included)
+    asked = Asked(program, Ownership.of((*args.user_path, *included)), args.steps or 0, included, args.own_inputs)
     environment = {"PYTHONHASHSEED": "0", **os.environ}  # sets in one order, in each run
     home = str(Path(compiler_lens.__file__).parent.parent)
     with Processes(interpreter(), home, environment, args.timeout) as processes:
@@ -206,7 +206,7 @@ COMMANDS = {
         run=run,
         help="try changes of your code on copies of it, and show the best as a diff",
         usage="[--steps N] [--timeout SECONDS] [--patch FILE] [--apply] [--beside REC] [--user-path P]\n"
-        "         [--include PACKAGE] [--training] [--json] [--width N] [--no-color]\n"
+        "         [--include PACKAGE] [--own-inputs] [--training] [--json] [--width N] [--no-color]\n"
         "         (script | -m module | FILE:FACTORY) [args ...]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -231,6 +231,10 @@ COMMANDS = {
                 "--include", metavar="PACKAGE", action="append", default=[],
                 help="try changes of this installed package, too, on copies of its files: for a patch, never applied; "
                 "may be repeated",
+            ),
+            argument(
+                "--own-inputs", action="store_true",
+                help="do not try other inputs, made of the program's own: quicker, and it shows less",
             ),
             argument("--training", action="store_true", help="of a factory's model: run a backward after each call"),
             user_path(),

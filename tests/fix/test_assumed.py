@@ -166,9 +166,9 @@ def test_fix_tries_it_last_in_a_package_and_nowhere_else(
 ) -> None:
     parts, program = PROGRAM.split('\n\nif __name__ == "__main__":\n')
     install("leaky", parts, train="import torch\nfrom leaky import M\n\n" + dedent(program), own=PROGRAM)
-    assert main(["fix", "--json", "own.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "own.py"]) == 0
     assert "_assert_async" not in capsys.readouterr().out
-    assert main(["fix", "--json", "--include", "leaky", "train.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "--include", "leaky", "train.py"]) == 0
     data = json.loads(capsys.readouterr().out)
     best = data["best"]
     assert (best["results"], best["after"]["graph_breaks"], best["after"]["eager_functions"]) == ("equal", 0, 0)

@@ -223,9 +223,9 @@ def test_fix_tries_it_last_in_a_package_and_nowhere_else(
     install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     install("lasting", LIBRARY, train=TRAIN, own=LIBRARY + "\n\n" + TRAIN.split("\n\n", 1)[1])
-    assert main(["fix", "--json", "own.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "own.py"]) == 0
     assert "_value_while_compiling" not in capsys.readouterr().out
-    assert main(["fix", "--json", "--include", "lasting", "train.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "--include", "lasting", "train.py"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]
     after = best["after"]
     assert (best["results"], after["graph_breaks"], after["eager_functions"], after["recompiles"]) == ("equal", 0, 0, 0)

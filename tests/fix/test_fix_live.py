@@ -37,7 +37,7 @@ def written(folder: Path, files: dict[str, str]) -> None:
 
 def fixed(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[Any, str]:
     """What it says as JSON, and beside it."""
-    assert main(["fix", "--json", *args]) == 0
+    assert main(["fix", "--own-inputs", "--json", *args]) == 0
     said, beside = capsys.readouterr()
     document = json.loads(said)
     Draft202012Validator(view_schema(*documented("fix")[0])).validate(document)

@@ -496,7 +496,7 @@ def test_an_operator_whose_fake_is_wrong_in_its_trial_is_refused(
 ) -> None:
     (tmp_path / "train.py").write_text(dedent(OTHERWISE).lstrip())
     monkeypatch.chdir(tmp_path)
-    main(["fix", "--json", "train.py"])
+    main(["fix", "--own-inputs", "--json", "train.py"])
     found = json.loads(capsys.readouterr().out)
     operator = next(one for one in found["tried"] if "custom_op" in one["offer"])
     assert (
@@ -511,7 +511,7 @@ def test_what_is_left_gets_marks_that_were_tried(
 ) -> None:
     (tmp_path / "train.py").write_text(dedent(PROGRAM).lstrip())
     monkeypatch.chdir(tmp_path)
-    assert main(["fix", "--json", "--apply", "train.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "--apply", "train.py"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]
     assert best["results"] == "equal"
     assert best["before"]["graph_breaks"] > best["after"]["graph_breaks"] == 0

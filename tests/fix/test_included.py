@@ -66,7 +66,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fixed(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
-    assert main(["fix", "--json", *args]) == 0
+    assert main(["fix", "--own-inputs", "--json", *args]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -118,7 +118,7 @@ def test_without_the_word_a_package_stays_as_it_is(package: Path, capsys: pytest
     found = fixed(capsys, "train.py")
     assert found["best"] is None
     assert all(str(package) not in trial["offer"] for trial in found["tried"])
-    assert main(["fix", "--width", "100", "train.py"]) == 0
+    assert main(["fix", "--own-inputs", "--width", "100", "train.py"]) == 0
     assert "--include leaky" in capsys.readouterr().out
 
 
@@ -128,7 +128,7 @@ def test_a_part_of_a_package_can_be_named(package: Path, capsys: pytest.CaptureF
 
 
 def test_it_is_said_whose_code_the_patch_changes(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fix", "--include", "leaky", "--width", "200", "train.py"]) == 0
+    assert main(["fix", "--own-inputs", "--include", "leaky", "--width", "200", "train.py"]) == 0
     said = capsys.readouterr().out
     assert "It changes code of leaky: a patch to send to its authors. Nothing installed is changed." in said
     assert "Again with --patch FILE for a patch." in said

@@ -95,8 +95,8 @@ def test_fix_offers_it_in_a_package_and_nowhere_else(
     install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     install("keeping", LIBRARY, train=TRAIN, own=LIBRARY + "\n\n" + TRAIN.split("\n\n", 1)[1])
-    assert main(["fix", "--json", "own.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "own.py"]) == 0
     assert not json.loads(capsys.readouterr().out)["tried"], "one recompile is as expected"
-    assert main(["fix", "--json", "--include", "keeping", "train.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "--include", "keeping", "train.py"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]
     assert (best["results"], best["after"]["recompiles"]) == ("equal", 0)

@@ -68,7 +68,7 @@ def test_a_trial_shows_the_break_that_was_hidden_by_the_line_of_the_users_file(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = Path("train.py").read_text()
-    assert main(["fix", "--beside", str(recorded), "train.py"]) == 0
+    assert main(["fix", "--own-inputs", "--beside", str(recorded), "train.py"]) == 0
     assert Path("train.py").read_text() == before
     card = card_at(recorded, 6)
     assert [(one.line.line, one.line.code.strip(), one.known) for one in card.following] == [

@@ -101,7 +101,7 @@ def test_no_break_is_left_and_results_are_the_same(
 ) -> None:
     (tmp_path / "padded.py").write_text(TEXT)
     monkeypatch.chdir(tmp_path)
-    assert main(["fix", "--json", "padded.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "padded.py"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]
     after = best["after"]
     assert (best["results"], *(after[n] for n in ("graph_breaks", "recompiles", "eager_functions"))) == (

@@ -55,7 +55,7 @@ def test_no_break_is_left_and_results_are_the_same(
     """In processes of their own: torch keeps what it was given."""
     (tmp_path / "buckets.py").write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert main(["fix", "--json", "buckets.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "buckets.py"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]
     assert best["before"]["graph_breaks"] > best["after"]["graph_breaks"] == 0
     assert best["results"] == "equal"

@@ -78,7 +78,7 @@ def test_no_break_is_left_and_results_are_the_same(
 ) -> None:
     (tmp_path / "chunks.py").write_text(TEXT)
     monkeypatch.chdir(tmp_path)
-    assert main(["fix", "--json", "chunks.py"]) == 0
+    assert main(["fix", "--own-inputs", "--json", "chunks.py"]) == 0
     best = json.loads(capsys.readouterr().out)["best"]
     assert best["before"]["graph_breaks"] == 1
     assert (best["results"], best["after"]["graph_breaks"]) == ("equal", 0)

@@ -69,7 +69,7 @@ def written(folder: Path, text: str = PROGRAM) -> Path:
 
 
 def fixed(capsys: pytest.CaptureFixture[str], *args: str) -> Any:
-    assert main(["fix", "--json", *args]) == 0
+    assert main(["fix", "--own-inputs", "--json", *args]) == 0
     return json.loads(capsys.readouterr().out)
 
 

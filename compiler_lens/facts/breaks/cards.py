@@ -120,7 +120,7 @@ class BreakCard(Struct, frozen=True):
 
 def lines_of(cards: Iterable[BreakCard]) -> int:
     """Return how many lines break: two causes at one line are two cards; what has no place is a line by itself."""
-    return len({card.place.place if card.place else id(card) for card in cards})
+    return len({card.place.place if card.place else number for number, card in enumerate(cards)})
 
 
 def break_cards(

@@ -55,7 +55,8 @@ class RecompileReport(Struct, frozen=True):
     @property
     def subjects(self) -> tuple[tuple[RecompileCause, ...], ...]:
         """The causes by what changed; each of those that torch gave no reason for is by itself."""
-        return tuple(map(tuple, grouped(self.causes, lambda cause: cause.changed or id(cause)).values()))
+        numbered = grouped(enumerate(self.causes), lambda one: one[1].changed or one[0])
+        return tuple(tuple(cause for _, cause in causes) for causes in numbered.values())
 
     @property
     def follows(self) -> SourceLine | None:

@@ -206,11 +206,13 @@ class Search:
             (self._failed_on_unknown if is_unknown else self._failed).add(offers[0].edit)
         return found
 
-    @staticmethod
-    def _is_better(found: _State, base: _State) -> bool:
+    def _is_better(self, found: _State, base: _State) -> bool:
         """Whether more is compiled, or the program came past what an offer was for, and it computes the same."""
         now, before = found.observed, base.observed
         if now.results is Results.DIFFER or (now.error and not before.error):
+            return False
+        is_seen = self._confirm is not None and now.results is Results.EQUAL
+        if not is_seen and any(offer.needs_both for offer in found.offers):
             return False
         if now.results is not Results.EQUAL and any(offer.is_last_resort or offer.needs_both for offer in found.offers):
             return False

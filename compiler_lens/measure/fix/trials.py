@@ -35,6 +35,7 @@ class Asked(Struct, frozen=True):
     own: Ownership = Ownership()
     steps: int = 0  # end each run after so many outermost calls of compiled functions; 0: run to the end
     included: tuple[str, ...] = ()  # folders of installed packages that `own` counts in
+    own_inputs: bool = False  # try the program's own inputs alone
 
 
 def tried(asked: Asked, processes: Processes, tell: Callable[[str], object]) -> Fix:
@@ -98,7 +99,7 @@ class _Runs:
         # What is baked into compiled code by mistake shows at the second call.
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
-        confirm = self._confirm if is_deterministic else None
+        confirm = self._confirm if is_deterministic and not self._asked.own_inputs else None
         found = Search(first, texts, ended.outcome.script, self._attempt, more, confirm).result()
         return replace(
             found,
