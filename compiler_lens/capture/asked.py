@@ -26,12 +26,13 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
     if not chain or (module is None and not sources.is_kept(chain[-1].__code__.co_filename)):
         return  # of a module torch compiles its own wrapper, too
     code = chain[-1].__code__
+    in_place = module is not None and module is not wrapped
     facts = {
         "function": chain[-1].__qualname__.replace("<locals>.", ""),
         "defined": {"file": code.co_filename, "line": code.co_firstlineno},
         "module": "" if module is None else type(module).__name__,
         "methods": [] if module is None else asked.other_methods(module, sources.is_kept)[:_METHODS],
-        "in_place": (in_place := module is not None and module is not wrapped),
+        "in_place": in_place,
         "is_dropped": not in_place and asked.is_dropped(),
     }
     _note(tap, "lens.compile_site", facts, owner_of(backend), waits=True)  # for the first call

@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 import tokenize
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.edits import Texts
-from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, as_it_was
+from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import Counted, Inputs, OtherInputs, Taken, Untried, sides
 from compiler_lens.facts.program.ownership import Ownership
@@ -22,7 +22,7 @@ from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Recording, Results
+from compiler_lens.recording.model import Recording, Results, SourceLine
 
 _SHOWN = 3  # lines of what a program printed last
 _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with other inputs
@@ -103,24 +103,27 @@ class _Runs:
         found = Search(first, texts, ended.outcome.script, self._attempt, more, confirm).result()
         return replace(
             found,
-            sides=self._sides(found),
+            sides=self._sides(found.best),
             folder=_folder(found.changed, self._asked.included),
             is_deterministic=is_deterministic,
             reference_is_eager=is_eager,
             included=self._asked.included,
         )
 
-    def _sides(self, found: Fix) -> Taken:
-        if self._others is None or found.best is None:
+    def _sides(self, best: Trial | None) -> Taken:
+        if self._others is None or best is None:
             return Taken()
-        places = filter(None, (found.as_it_was(offer.target.at) for offer in found.best.offers))
-        return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
+        return Taken(sides(self._places(best.offers), self._texts, self._others.counted), self._others.calls)
 
     def _is_one_sided(self, offers: tuple[Offer, ...], others: _Others) -> bool:
         """Whether a change that has to be seen on both sides of its branch was seen on one alone."""
-        places = [as_it_was(one.target.at, self._texts) for one in offers if one.needs_both and one.target.at]
+        places = self._places(one for one in offers if one.needs_both)
         taken = sides(places, self._texts, others.counted)
-        return len(taken) < len(set(places)) or any(one.is_one_sided for one in taken)
+        return len(taken) < len(places) or any(one.is_one_sided for one in taken)
+
+    def _places(self, offers: Iterable[Offer]) -> Sequence[SourceLine]:
+        """Return the lines of the user's files that offers are about, each once."""
+        return list(dict.fromkeys(as_it_was(one.target.at, self._texts) for one in offers if one.target.at))
 
     def _reference_without_compile(self, failed: Ended) -> None:
         self._tell("the program without torch.compile, as it raises with it")
@@ -135,19 +138,18 @@ class _Runs:
 
     def _run(
         self,
-        texts: Texts | None = None,
         *,
         is_eager: bool = False,
-        is_aot: bool = False,
         observe: frozenset[str] = frozenset(),
     ) -> Ended:
-        plan = self._plan(texts, is_aot=is_aot)
-        return self._processes.run(replace(plan, is_eager=is_eager, observe=observe))
+        return self._processes.run(replace(self._plan(), is_eager=is_eager, observe=observe))
 
-    def _plan(self, texts: Texts | None, *, is_aot: bool) -> Plan:
+    def _plan(self, texts: Texts | None = None, offers: tuple[Offer, ...] = ()) -> Plan:
+        """Return a run of the program as it is, or with other texts, in which some offers were made."""
         self._number += 1
         folder = self._folder / str(self._number)
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
+        is_aot = any(offer.needs_aot for offer in offers)
         asked = self._asked
         return Plan(asked.program, str(folder), served, asked.steps, self._reference, is_aot=is_aot)
 
@@ -156,21 +158,19 @@ class _Runs:
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         self._tell(f"{self._number - 1}: {_named(offers)}")
-        is_aot = any(offer.needs_aot for offer in offers)
-        ended = self._run(texts, is_aot=is_aot)
+        ended = self._processes.run(self._plan(texts, offers))
         return self._noted(self._seen(ended), ended.recording)
 
     def _confirm(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
-        if self._others is None:
-            self._others = self._without_a_change()
         if seen.results is not Results.EQUAL:
             return seen
+        if self._others is None:
+            self._others = self._without_a_change()
         others = OtherInputs(untried=self._others.untried)
         if not self._others.untried:
             self._tell(f"{self._number - 1}: {_named(offers)}, with other inputs")
-            plan = self._plan(texts, is_aot=any(offer.needs_aot for offer in offers))
-            plan = replace(plan, with_others=True, reference=self._others.reference)
+            plan = replace(self._plan(texts, offers), with_others=True, reference=self._others.reference)
             ended = self._processes.run(plan, self._longest).outcome
             others = ended.others.but(self._others.unsure) if ended.calls else OtherInputs(untried=Untried.ENDED)
         found = replace(seen, others=others)
@@ -179,18 +179,18 @@ class _Runs:
         if one := others.against(may_raise=any(offer.may_raise for offer in offers)):
             differs = Difference(one.kind or "error", one.call, one.index, one.largest, inputs=one.inputs)
             found = replace(found, results=Results.DIFFER, difference=differs)
-        return self._noted(found, next(recording for known, recording in self._recordings if known is seen))
+        return self._noted(found, self._recording_of(seen))
 
     def _without_a_change(self) -> _Others:
         """Make calls with other inputs of the program as it is: without torch.compile, and with it."""
         self._tell("the program as it is, with other inputs")
-        plan = replace(self._plan(None, is_aot=False), with_others=True, reference="")
+        plan = replace(self._plan(), with_others=True, reference="")
         ended = self._processes.run(replace(plan, is_eager=True, count_lines=frozenset(self._texts)), self._longest)
         reference = self._results()
         untried = ended.outcome.others.untried if ended.outcome.calls else Untried.ENDED
         if untried:
             return _Others(reference, frozenset(), ended.outcome.counted, ended.outcome.calls, untried)
-        plan = self._plan(None, is_aot=False)
+        plan = self._plan()
         compiled = self._processes.run(replace(plan, with_others=True, reference=reference), self._longest)
         unsure = frozenset((one.call, one.inputs) for one in compiled.outcome.others.differing)
         return _Others(reference, unsure, ended.outcome.counted, ended.outcome.calls)
@@ -199,14 +199,16 @@ class _Runs:
         self._recordings.append((seen, recording))
         return seen
 
+    def _recording_of(self, seen: Observed) -> Recording:
+        return next(recording for one, recording in self._recordings if one is seen)
+
     def _with_last_resorts(self, seen: Observed) -> Observed:
         """Return the same with marks on functions among its offers, once their calls were heard."""
         if not self._called:
             self._tell("the program without torch.compile, for what its functions return")
             ended = self._run(is_eager=True, observe=frozenset(self._texts))
             self._called = named(ended.outcome.called, self._texts)
-        recording = next(recording for one, recording in self._recordings if one is seen)
-        return replace(seen, offers=observed(recording, self._asked.own, self._called).offers)
+        return replace(seen, offers=observed(self._recording_of(seen), self._asked.own, self._called).offers)
 
     def _seen(self, ended: Ended) -> Observed:
         seen, outcome = observed(ended.recording, self._asked.own, self._called), ended.outcome

@@ -210,8 +210,12 @@ def _difference(found: Difference | None) -> str:
     call = found.call + (found.kind in {"result", "argument", "error"})
     if found.numbers:
         return f"{_NUMBERS[found.kind].format(*found.numbers, call=call)}; no value differs"
+    said = _value_differs(found, call)
+    return f"with other inputs ({found.inputs.value}) {said}" if found.inputs else said
+
+
+def _value_differs(found: Difference | OtherCall, call: int) -> str:
     said = _KINDS[found.kind].format(index=found.index + 1, call=call)
-    said = f"with other inputs ({found.inputs.value}) {said}" if found.inputs else said
     return f"{said} differs by {found.largest:.3g}" if found.largest else f"{said} differs"
 
 
@@ -469,5 +473,4 @@ def _gave(one: OtherCall) -> str:
         return f"call {one.call + 1} raises {one.error}"
     if one.gave is Gave.NO_ERROR:
         return f"call {one.call + 1} does not raise, as it does without the change"
-    said = _KINDS[one.kind].format(index=one.index + 1, call=one.call + (one.kind != "gradient"))
-    return f"{said} differs by {one.largest:.3g}" if one.largest else f"{said} differs"
+    return _value_differs(one, one.call + (one.kind != "gradient"))

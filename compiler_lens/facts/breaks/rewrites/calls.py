@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
-from compiler_lens.facts.breaks.rewrites import effects, syntax
+from compiler_lens.facts.breaks.rewrites import effects, sides, syntax
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     SIMPLE,
@@ -100,7 +100,7 @@ def checked_all(site: Site, _cause: BreakCause) -> Rewrite | None:
         other = f", not {error}{other}"
     needs = f"the error is then a RuntimeError{other}" if other else ""
     ends = "on a GPU a failed check ends the process's CUDA context"
-    return site.rewrite([f"{site.torch}._assert_async({test}, {message!r})"], "; ".join(filter(None, (needs, ends))))
+    return site.rewrite([f"{site.torch}._assert_async({test}, {message!r})"], sides.joined(needs, ends))
 
 
 def printed_in_the_graph(site: Site, _cause: BreakCause) -> Rewrite | None:

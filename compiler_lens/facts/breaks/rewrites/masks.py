@@ -154,7 +154,7 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
     attributes = dict.fromkeys(dotted(n) for n in ast.walk(given) if dotted(n).startswith("self."))
     read = {dotted(n.value) for n in selected}
     needs += [f"`{name}` is a number, or a tensor without dimensions" for name in attributes if name not in read]
-    return site.rewrite([f"{x}.copy_({site.torch}.where({m}, {value}, {x}))"], "; ".join(filter(None, needs)))
+    return site.rewrite([f"{x}.copy_({site.torch}.where({m}, {value}, {x}))"], sides.joined(*needs))
 
 
 def _of_shapes(site: Site, tensors: Sequence[ast.expr], mask: ast.expr) -> str:
