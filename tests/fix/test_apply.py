@@ -12,8 +12,9 @@ from compiler_lens.cli import fix as command
 from compiler_lens.facts.measured.edits import Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.recording.errors import LensError
-from compiler_lens.recording.model import Figures, Results
+from compiler_lens.recording.model import Figures, Results, SourceLine
 from compiler_lens.render.console import fix_report
+from compiler_lens.views.measured.fix import data
 
 
 @pytest.fixture
@@ -55,6 +56,18 @@ def test_what_is_left_is_said_last_and_how_to_get_a_patch_only_to_whom_has_none(
     assert "Again with --patch FILE" in shown[False]
     assert "--patch" not in shown[True]
     assert "still" not in fix_report(fix, width=120)
+
+
+def test_where_a_trial_raised_is_told_by_the_line_of_the_users_file() -> None:
+    """In the copy that was changed the same line stands two lines below."""
+    text = "import torch\n\n\ndef f(x):\n    return x.no\n"
+    at = SourceLine("train.py", 7, "f", "return x.no")
+    raised = Observed(None, None, error="AttributeError: no", error_line=at)
+    offer = Offer(Target(None, "break"), Setting("x = 1"))
+    trial = Trial((offer,), {"train.py": f"\n\n{text}"}, None, raised, helps=False)
+    fix = Fix(raised, (trial,), texts={"train.py": text})
+    assert data(fix).tried[0].error_place == replace(at, line=5)
+    assert "train.py:5: AttributeError" in fix_report(fix, width=120)
 
 
 def test_what_raises_only_when_compiled_is_not_called_nothing_to_fix() -> None:

@@ -186,7 +186,7 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         _differs(seen.difference),
         seen.zero_gradients,
         seen.error,
-        seen.error_line,
+        fix.as_it_was(seen.error_line),
         trial.helps and seen.cost < fix.first.cost,
         seen.others,
     )
