@@ -93,6 +93,7 @@ def in_turns(ways: Ways, source: Iterator[Any], count: int, rounds: int) -> dict
         for name in (*names[first:], *names[:first]):
             functions = list(itertools.islice(source, count))
             gc.collect()
+            gc.freeze()  # a pass over all of torch takes longer than some compilations, and comes at any moment
             taken[name].append(getattr(ways, name)(functions))
     return taken
 
@@ -122,8 +123,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ways = Ways(folder)
         in_turns(ways, source, 3, 1)  # imports what there is to import
-        gc.collect()
-        gc.freeze()  # a pass over all of torch's objects takes longer than some compilations, and comes at any moment
         print_ratios(in_turns(ways, source, asked.functions, asked.rounds), asked.functions)
         for name in ("one_lens", "a_lens_each"):
             functions = list(itertools.islice(source, COUNTED))

@@ -28,7 +28,7 @@ from compiler_lens.facts.program.uses import uses
 from compiler_lens.facts.recompiles.causes import _is_made
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.guard_values import EntryValues
-from compiler_lens.facts.recompiles.written import writing_line
+from compiler_lens.facts.recompiles.written import writing_lines
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -282,7 +282,16 @@ def a_line_that_writes(size: int) -> Callable[[], object]:
         ".calls, " * size, "setattr(" * size, "setattr(.calls" * size, ".calls[" * size, ".calls[x]" * size,
     )  # fmt: skip
     subjects = "self.calls", "len(self.calls)"
-    return lambda: [writing_line(Sources(), SourceLine("m.py", 1, "f", a), s) for a in lines for s in subjects]
+    return lambda: [writing_lines(Sources(), SourceLine("m.py", 1, "f", a), s) for a in lines for s in subjects]
+
+
+def lines_that_may_write(size: int) -> Callable[[], object]:
+    starts = "a." * size + "b", "a" * size, "a" + "[0]" * size, "a.calls," * size, "a.calls" + " " * size
+    text = (
+        "def f(self):\n    if self:\n        self.calls += 1\n    g(self.calls)\n" + '"""' + "\n".join(starts) + '"""'
+    )
+    texts, at = Sources({"m.py": text}), SourceLine("m.py", 4, "f", "g(self.calls)")
+    return lambda: writing_lines(texts, at, "self.calls")
 
 
 def a_name_that_is_made(size: int) -> Callable[[], object]:
@@ -311,6 +320,7 @@ RUN_TIME: dict[str, Callable[[int], Callable[[], object]]] = {
     "compiler_lens.facts.program.uses._Reader._is_container": a_container_that_is_made,
     "compiler_lens.facts.recompiles.causes._is_made": a_name_that_is_made,
     "compiler_lens.facts.recompiles.written._written": a_line_that_writes,
+    "compiler_lens.facts.recompiles.written._others": lines_that_may_write,
     "compiler_lens.facts.recompiles.guard_values.EntryValues.keys_of": keys_in_guards,
 }
 

@@ -86,6 +86,7 @@ def _enter(tap: Tap, callback: Any, frame: Any, entered: list[FrameRecord]) -> N
     owner = owner_of(dynamo.compiler_of(backend))
     facts = _frame_facts(frame, backend, is_ours=owner is not None)
     record = tap.enter(facts, owner)
+    record.is_eager = dynamo.is_eager(backend)
     entered.append(record)
     if record.sessions and (owner is not None or "inductor" in facts["backend"]):
         tap.install(INDUCTOR_HOOKS)
@@ -192,9 +193,10 @@ def _note_graph(
     with_stacks = stage is GraphStage.DYNAMO
     text = graphs.node_facts(graph_module, with_stacks=with_stacks)
     receiver = {"receiver": record.facts["receiver"]} if "receiver" in record.facts else {}
-    event = tap.note("lens.node_facts", {"stage": stage.value, "program": record.program, **receiver, **meta}, text)
+    told = {"stage": stage.value, "program": record.program, **receiver, **meta}
+    event = tap.note("lens.node_facts", told, text, waits=record.is_eager)
     if with_stacks:
-        record.keep_sources(sources.files_named(text))
+        record.keep_sources(sources.files_named(text), waits=record.is_eager)
     else:  # Dynamo runs on a warm cache too
         record.pending.append(event)
 
@@ -208,8 +210,9 @@ def _hook_inductor_if_there(tap: Tap, record: FrameRecord) -> None:
 def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
     record = tap.here()
     _note_graph(tap, record, GraphStage.DYNAMO, graph_module)
-    record.program = graphs.fingerprint(graph_module)
-    _hook_inductor_if_there(tap, record)
+    if not record.is_eager:  # else nothing is made of it
+        record.program = graphs.fingerprint(graph_module)
+        _hook_inductor_if_there(tap, record)
 
 
 def _aot_graphs(place: Place, name: str, *stages: GraphStage) -> Hook:

@@ -69,7 +69,7 @@ class Recorder(SessionOwner):
         self._progress = _open_progress() if progress else None
         listener = self._progress.event if self._progress else None
         self._session = Session(target, strict=strict, overwrite=overwrite, listener=listener)
-        if self.path != target and self.path is not None:
+        if self.path is not target and self.path is not None:  # to compare paths takes them apart
             self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
         try:
             self._tap = open_tap(self._session, (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS, *asked.ASKED_HOOKS))

@@ -211,7 +211,8 @@ def _versions() -> dict[str, str]:
 @functools.cache
 def _machine() -> dict[str, str]:
     """What stays as it is while the process runs."""
-    return {"python": platform.python_version(), "platform": _platform()}
+    cores = f"CPU, {os.cpu_count()} cores"
+    return {"python": platform.python_version(), "platform": _platform(), "device": cores}
 
 
 def _platform() -> str:
@@ -236,7 +237,7 @@ def describe_environment(config: Mapping[str, str]) -> dict[str, Any]:
         "torch": str(torch.__version__),  # with the build: the wheel's metadata leaves out `+cu130`
         "triton": _versions().get("triton", ""),
         **_machine(),
-        "device": str(torch.cuda.get_device_name()) if on_cuda else f"CPU, {os.cpu_count()} cores",
+        **({"device": str(torch.cuda.get_device_name())} if on_cuda else {}),
         "threads": int(torch.get_num_threads()),
         "argv": [str(word)[:300] for word in sys.argv[:50]],
         "pid": os.getpid(),
@@ -266,6 +267,7 @@ class FrameRecord(Struct, eq=False):
     expected: set[str] = field(default_factory=set)  # names of records of torch that must come with it
     program: str = ""  # tells Dynamo graphs apart that AOTAutograd makes one of
     depth: int = 0  # of Inductor's post-grad passes, which call themselves
+    is_eager: bool = False  # its backend is torch's own that hands back the graph, and can neither crash nor hang
 
     @property
     def is_call(self) -> bool:

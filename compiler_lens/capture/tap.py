@@ -21,7 +21,7 @@ from compiler_lens.capture.session import Attribution, FrameRecord, Session, own
 from compiler_lens.capture.sidecar import Entry
 from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.torch_api import dynamo, inductor, settings, structured_trace
-from compiler_lens.capture.torch_api.places import Arguments, Hook, NotOfferedError, Place, put_in
+from compiler_lens.capture.torch_api.places import Found, HalfImportedError, Hook, NotOfferedError, Place, put_in
 from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
@@ -38,6 +38,8 @@ _STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
 # is that hook; in a frame its end.
 _BEFORE_NODES = "dynamo_output_graph"
 _BEFORE_END = frozenset(("dynamo_cpp_guards_str", "compilation_metrics"))
+# torch's own word where a frame cannot be compiled and no error is due, as of a generator.
+_SUPPRESSED = "an error was suppressed during compilation"
 
 
 class _StrictError(CaptureError):
@@ -148,11 +150,10 @@ class Tap(TraceHandler):
         """
         start = time.thread_time()
         lacking = [hook for hook in hooks if hook.place not in self._hooked]
-        late = [hook for hook in lacking if hook.place.is_being_imported]
-        missing = [hook for hook in lacking if hook not in late]
-        self._late = (*(hook for hook in self._late if hook not in lacking), *late)
         # All imports before the first hook: a module that takes a function by name must take torch's own.
-        found = [(hook, _found(hook.place)) for hook in missing]
+        found = [(hook, _found(hook.place)) for hook in lacking]
+        late = [hook for hook, place in found if place is None]
+        self._late = (*(hook for hook in self._late if hook not in lacking), *late)
         self.local.import_seconds += time.thread_time() - start
         for hook, place in found:
             with self._lock:
@@ -160,9 +161,8 @@ class Tap(TraceHandler):
                     continue
                 if isinstance(place, str):
                     self._hooked[hook.place] = place
-                else:
-                    holder, attribute, arguments = place
-                    self._hooked[hook.place] = put_in(holder, attribute, functools.partial(hook.make, self, arguments))
+                elif place is not None:
+                    self._hooked[hook.place] = put_in(place, functools.partial(hook.make, self, place.arguments))
         for hook in hooks:
             reason = self._hooked.get(hook.place)
             if isinstance(reason, str):
@@ -222,7 +222,11 @@ class Tap(TraceHandler):
             self._give(record.sessions, event)
         elif meta.get("reason"):
             event = Event("lens.frame_skipped", now, record.run, meta={**record.facts, **meta})
-            self._give(tuple(s for s in record.sessions if s.is_news(event)), event)
+            hearers = tuple(s for s in record.sessions if s.is_news(event))
+            if meta["reason"] == _SUPPRESSED:  # only the function's text tells whether it is a generator
+                for session in hearers:
+                    session.keep_sources([record.facts["file"]])
+            self._give(hearers, event)
         if meta.get("result") == "code" and not record.is_call:
             record.expected.update(structured_trace.OF_A_FRAME)
             if self.local.frames[:1] == [record] and record.torch_id is not None and record.torch_id[2] is None:
@@ -433,9 +437,12 @@ class Tap(TraceHandler):
                 session.take(event, waits=waits)
 
 
-def _found(place: Place) -> tuple[Any, str, Arguments] | str:
+def _found(place: Place) -> Found | str | None:
+    """Where a place is, or why this torch does not have it; None as long as that is not known."""
     try:
         return place.find()
+    except HalfImportedError:
+        return None
     except NotOfferedError as lack:
         return f"not offered by this torch: {lack}"
 

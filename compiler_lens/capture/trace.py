@@ -148,7 +148,7 @@ class Subscription:
         self._handler = handler
         self._logger = structured_trace.trace_logger()
         self._before: dict[str, Any] = {}
-        self._seen = Sees.ALL  # of what it takes to render a record
+        self._is_hidden = False  # what it takes to render a record
 
     @property
     def is_whole(self) -> bool:
@@ -178,16 +178,16 @@ class Subscription:
         dataclasses.asdict and logging are frames, which Dynamo would compile and count.
         """
         handlers = self._logger.handlers
-        self._show(Sees.ALL if isinstance(handlers, WantedOnly) and handlers.others_listen else Sees.NOTHING)
+        self._hide(not (isinstance(handlers, WantedOnly) and handlers.others_listen))
 
-    def _show(self, seen: Sees) -> None:
-        if seen is not self._seen:
-            have_dynamo_see(seen, [structured_trace.trace_structured_code()])
-            self._seen = seen
+    def _hide(self, is_hidden: bool) -> None:
+        if is_hidden is not self._is_hidden:
+            have_dynamo_see(Sees.NOTHING if is_hidden else Sees.ALL, [structured_trace.trace_structured_code()])
+            self._is_hidden = is_hidden
 
     def give_back(self) -> None:
         """Leave the logger as it was found, but for what others have changed since."""
-        self._show(Sees.ALL)
+        self._hide(False)
         logger = self._logger
         logger.handlers = [handler for handler in logger.handlers if handler is not self._handler]
         if vars(logger).get("isEnabledFor") == self._is_enabled_for:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shlex
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -24,16 +25,17 @@ from compiler_lens.cli.command import (
     user_path,
 )
 from compiler_lens.cli.factory import CONTRACT, target
-from compiler_lens.decode.recording_file import save_tried
+from compiler_lens.decode.recording_file import load, recordings_in, save_tried
 from compiler_lens.facts.measured.fix import Fix
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import Program
 from compiler_lens.measure.fix.process import Processes
 from compiler_lens.measure.fix.trials import Asked, tried
-from compiler_lens.recording.errors import RecordingFileError, UsageError, visible, writing
+from compiler_lens.recording.errors import LensError, RecordingFileError, UsageError, visible, writing
 from compiler_lens.recording.journal_reader import is_journal
 from compiler_lens.recording.model import Results
 from compiler_lens.recording.output_files import put_in_place
+from compiler_lens.views.measured.fix import patch_command
 from compiler_lens.views.text import one_line
 
 _DESCRIPTION = """\
@@ -127,12 +129,35 @@ def _fixed(program: Program, args: argparse.Namespace) -> str:
     if args.patch and fix.best:
         with writing(args.patch), Path(args.patch).open("x", encoding="utf-8", newline="") as file:
             file.write(fix.patch)
-        _say(f"patch written; make it with: patch -p0 -d {fix.folder} < {args.patch}")
-    if args.beside:
-        _say(f"kept for show and report in {save_tried(fix.by_themselves, Path(args.beside))}")
+        _say(f"patch written; make it with: {patch_command(fix, args.patch)}")
+    recording = Path(args.beside) if args.beside else _recording_of(program, fix)
+    if recording:
+        _say(f"kept for show and report of {recording.name} in {save_tried(fix.by_themselves, recording)}")
     if args.apply:
         _apply(fix)
     return text
+
+
+def _recording_of(program: Program, fix: Fix) -> Path | None:
+    """Return the newest recording in this folder that `run` names after the script, if it is of this very program."""
+    stem = program.target.rpartition(".")[2] if program.is_module else Path(program.target).stem
+    named = [path for path in recordings_in(Path()) if _is_named_after(path.name, stem)]
+    if not named or not fix.tried or program.factory or not os.access(named[0].parent, os.W_OK):
+        return None
+    try:
+        recording = load(named[0])
+    except LensError:
+        return None
+    argv, texts = recording.environment.argv, {source.file: source.text for source in recording.sources}
+    shared = [file for file in fix.texts if file in texts]
+    is_same = argv[1:] == program.args and shared and all(texts[file] == fix.texts[file] for file in shared)
+    return named[0] if is_same else None
+
+
+def _is_named_after(name: str, script: str) -> bool:
+    """Whether a file is called as `run` calls recordings of a script: `train.clens`, `train-2.clens`."""
+    stem, _, number = name.removesuffix(".clens").rpartition("-")
+    return name == f"{script}.clens" or (stem == script and number.isdecimal() and name.endswith(".clens"))
 
 
 def _shown(fix: Fix, args: argparse.Namespace) -> str:
@@ -143,7 +168,23 @@ def _shown(fix: Fix, args: argparse.Namespace) -> str:
         return document_json("fix", data(fix)) + "\n"
     from compiler_lens.render.console import fix_report
 
-    return fix_report(fix, width=args.width, color=args.color, is_written=bool(args.patch or args.apply))
+    is_written = bool(args.patch or args.apply)
+    kept = "" if is_written else _kept(fix)
+    return fix_report(fix, width=args.width, color=args.color, is_written=is_written, kept=kept)
+
+
+def _kept(fix: Fix) -> str:
+    """Keep the patch where temporary files are: to try again takes minutes. Empty where it cannot be kept."""
+    if fix.best is None:
+        return ""
+    stem = Path(fix.changed[0]).stem
+    try:
+        descriptor, path = tempfile.mkstemp(".patch", f"{stem}.fix-")
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(fix.patch)
+    except OSError:
+        return ""
+    return path
 
 
 def _tell(text: str) -> None:
@@ -182,7 +223,7 @@ def _apply(fix: Fix) -> None:
         for file in done:
             put_in_place(Path(os.path.realpath(file)), fix.texts[file].encode())
         raise
-    _say(f"changed {', '.join(fix.changed)}; undo it with: patch -R -p0 -d {fix.folder} < {patch}")
+    _say(f"changed {', '.join(fix.changed)}; undo it with: {patch_command(fix, str(patch), undo='-R ')}")
 
 
 def _written_anew(stem: str, text: str) -> Path:
@@ -225,7 +266,8 @@ COMMANDS = {
             ),
             argument(
                 "--beside", metavar="REC",
-                help="keep what each change did beside a recording of the program: show and report have it then",
+                help="keep what each change did beside a recording of the program: show and report have it then; by "
+                "default beside the one that run made of it here, if there is one",
             ),
             argument(
                 "--include", metavar="PACKAGE", action="append", default=[],

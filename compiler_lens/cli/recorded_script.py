@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from compiler_lens.lens import Lens
 
 
+_COMPILED_CALL = "torch/_dynamo/eval_frame.py"  # what torch.compile returns is a function there
+
+
 def put_by(path: str) -> Path:
     """Return where a copy of an earlier recording lies while this process records to its name."""
     file = Path(path)
@@ -107,6 +110,7 @@ def _told(recording: Recording, where: Path | None, wanted: str, stream: TextIO)
     name = _shortest(where) if where else ""
     color = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     yield report(recording, width=_width(stream), color=color, path=name or "REC")
+    yield from _whether_it_raises_without()
     failure = next((problem.message for problem in recording.problems if problem.where in {"journal", DAMAGE}), None)
     if failure:
         yield f"{'The recording is not whole' if where else 'There is no recording'}: {visible(failure)}"
@@ -143,6 +147,19 @@ def _raised() -> str:
     at = innermost_own(lines)
     where = f" at {_shortest(Path(at.file))}:{at.line}" if at else ""
     return one_line(f"The script raised {type(error).__name__}{where}")
+
+
+def _whether_it_raises_without() -> Iterator[str]:
+    """How to see whether an error out of a compiled call comes of compiling: nothing that was recorded says so."""
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return
+    files = {frame.f_code.co_filename.replace("\\", "/") for frame, _ in traceback.walk_tb(error.__traceback__)}
+    typed = [one for one in sys.orig_argv[1:] if one != "-u"]  # which `run` may have added
+    if any(file.endswith(_COMPILED_CALL) for file in files):
+        yield f"  {type(error).__name__} came out of a call of what torch.compile made. Whether it does without:"
+        yield f"    TORCH_COMPILE_DISABLE=1 {visible(shlex.join(['python', *typed]))}"
+        yield "  If not, only compiled code raises: a step above may end that, and compiler-lens fix tries what may."
 
 
 def _width(stream: TextIO) -> int:

@@ -43,8 +43,9 @@ def _fork(plan: Path) -> None:
     if not process:
         os.setsid()
         _die_with_the_command()
-        with Path(os.devnull).open("rb") as nothing, plan.with_name(plans.OUTPUT).open("wb") as output:
-            for number, stream in enumerate((nothing, output, output)):
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, name in enumerate((plans.OUTPUT, plans.ERRORS), 1):
+            with plan.with_name(name).open("wb") as stream:
                 os.dup2(stream.fileno(), number)
         _run(plan)
     _answer(str(process))

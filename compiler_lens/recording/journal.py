@@ -276,6 +276,8 @@ class _File:
             return False
         except OSError:
             pass  # a file system without locks
+        if self.is_readable and not os.fstat(self._descriptor).st_size:
+            return True
         if self.is_readable and not overwrite:
             check_is_ours(self._descriptor, self.path, Product.RECORDING)
         with contextlib.suppress(OSError):  # a device has no length

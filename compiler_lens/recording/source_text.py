@@ -94,6 +94,10 @@ class Sources(Struct, frozen=True):
         lines = self._read(file).lines
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
+    def lines(self, file: str) -> tuple[str, ...]:
+        """Return all lines of a file without their ends; none where it is not known."""
+        return self._read(file).lines if file in self.texts else ()
+
     def excerpt(self, file: str, number: int, around: int = 3) -> Excerpt | None:
         """Return a line with the lines around it; None where the file is not known or is shorter."""
         lines = self._read(file).lines

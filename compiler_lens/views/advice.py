@@ -225,7 +225,8 @@ def ranked(offer: Offered) -> str:
     if offer.rank is Rank.SURE:
         return "Sure by rule: it works for any such line, as tests show. Not tried yet."
     whose = _WHOSE.get(offer.kind, "General advice")
-    return f"{whose}; not tried yet.{check}"
+    when = " yet" if offer.can_be_tried else ""  # what is only said in words never is
+    return f"{whose}; not tried{when}.{check}"
 
 
 def tried_sentence(trial: Tried) -> str:
@@ -325,12 +326,16 @@ def changed(cause: RecompileCause, *others: RecompileCause) -> str:
     """`x.shape[0]` changed (batch size): 8 → 4 → 1; with the kinds of all causes that are about it."""
     steps = cause.whole_series
     told = series_words(steps) if any(step.value for step in steps) else ""
-    values = f": {told}" if told else ""
+    return what_changed(cause, *others) + (f": {told}" if told else "")
+
+
+def what_changed(cause: RecompileCause, *others: RecompileCause) -> str:
+    """`x.shape[0]` changed (batch size)."""
     if not (name := one_line(cause.subject, 80)):
-        return f"torch gave no reason{values}"
+        return "torch gave no reason"
     kinds = ", ".join(dict.fromkeys(kind_of(one) for one in (cause, *others) if one.cause is not CauseClass.OTHER))
     verb = "differs" if cause.cause in INSTANCES else "changed"
-    return f"{name if ' of the ' in name else f'`{name}`'} {verb}{f' ({kinds})' if kinds else ''}{values}"
+    return f"{name if ' of the ' in name else f'`{name}`'} {verb}{f' ({kinds})' if kinds else ''}"
 
 
 def kind_of(cause: RecompileCause) -> str:

@@ -58,6 +58,7 @@ class Command(Struct, frozen=True):
     label: str
     arguments: str | Parts
     indent: int = 2
+    verb: str = ""  # in place of `show`: another command that takes the recording
 
 
 class Column(Struct, frozen=True):

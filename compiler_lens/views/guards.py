@@ -7,12 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.program.coverage import function_name
+from compiler_lens.facts.program.coverage import function_name, resumed_line
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.facts.recompiles.guard_values import stack_names
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Guard, Recording, Symbol
+from compiler_lens.views import words
 from compiler_lens.views.compilations import named
-from compiler_lens.views.document import Block, Column, Command, Document, Section, Table, line, table
+from compiler_lens.views.document import Block, Column, Command, Document, Section, Table, line, paragraph, table
 from compiler_lens.views.parts import At, Cell, Compiled, Kind, Tone
 from compiler_lens.views.text import plural
 
@@ -37,7 +39,8 @@ def document(recording: Recording, selection: Selection) -> Document:
         kinds = Table(columns, tuple(Counter(guard.kind for guard in guards).most_common()))
         blocks = (kinds, *_by_compilation(recording, guards))
     sections = [Section("Guards", blocks, summary), *([_symbolic(symbols)] if symbols else [])]
-    return Document(tuple(sections), Data(guards, symbols), count=len(guards))
+    listed = guards if selection.ids is not None or selection.for_page else ()
+    return Document((*sections, *_of_stack(recording, listed, symbols)), Data(guards, symbols), count=len(guards))
 
 
 def _by_compilation(recording: Recording, guards: Iterable[Guard]) -> tuple[Block, ...]:
@@ -71,6 +74,17 @@ def _every(guards: Sequence[Guard]) -> Table:
         compiled = Compiled(one.compile_id) if several else None
         rows.append((compiled, one.kind, one.expression or one.source, at, 1 + len(more)))
     return Table(columns, tuple(rows))
+
+
+def _of_stack(recording: Recording, guards: Iterable[Guard], symbols: Iterable[Symbol]) -> tuple[Block, ...]:
+    """Say what torch's names of values on the stack are, where some of them are shown."""
+    texts = [(one.compile_id, f"{one.expression} {one.source}") for one in guards]
+    texts += [(one.compile_id, one.source) for one in symbols]
+    having = {compile_id for compile_id, text in texts if stack_names(text)}
+    lines = {resumed_line(one) for one in recording.compilations if one.compile_id in having}
+    names = stack_names(" ".join(text for _, text in texts))
+    said = words.on_stack(names, lines.pop() if len(lines) == 1 else None)
+    return (paragraph(said, indent=2, tone=Tone.QUIET),) if names else ()
 
 
 def _symbolic(symbols: Iterable[Symbol]) -> Section:

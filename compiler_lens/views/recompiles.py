@@ -11,12 +11,14 @@ from compiler_lens.facts.overview.shared import reports_of
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.recompiles.causes import Change, RecompileCause, Step
+from compiler_lens.facts.recompiles.causes import RecompileCause, Step
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
+from compiler_lens.facts.recompiles.guard_values import stack_names
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
+from compiler_lens.views import words
 from compiler_lens.views.advice import INSTANCES, kind_of, limit, ranked, recurred, sentence, series_words, serving
 from compiler_lens.views.document import Aside, Block, Card, Document, Field, Fields, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, coded, quiet, sequence, strong
@@ -45,6 +47,7 @@ class CauseFacts(Struct, frozen=True):
     changes: tuple[ChangeFacts, ...]
     fix: Fix
     line: SourceLine | None
+    may_change: tuple[SourceLine, ...]  # lines that may, where it is not known which of them run
     seconds: float
     compile_ids: tuple[CompileId, ...]
     benign: bool
@@ -158,6 +161,9 @@ def _chapter(cause: RecompileCause, selection: Selection) -> Card:
         blocks.append(line(code(series_words(cause.whole_series)), indent=6))
     if cause.line:
         blocks.append(_source(cause.line))
+    if cause.may_change:
+        *places, last = [At(at) for at in cause.may_change]
+        blocks.append(paragraph("may be changed at ", *sequence(places), " or ", last, indent=6))
     fix = cause.fix
     advice = {"fine": fix.leave, "else": fix.change} if cause.benign else {"fix": fix.change}
     fields: list[Field] = []
@@ -167,7 +173,7 @@ def _chapter(cause: RecompileCause, selection: Selection) -> Card:
     for number, offer in enumerate(cause.offers):
         said = f"`{offer.change}`: {ranked(offer)}" if number else ranked(offer)
         fields.append(Field("", (paragraph(*coded(said), indent=12, tone=Tone.QUIET),)))
-    blocks += [Fields(tuple(fields), indent=6, width=6), _messages(cause.changes, selection)]
+    blocks += [Fields(tuple(fields), indent=6, width=6), _messages(cause, selection)]
     ids = cause.compile_ids if selection.for_page else cause.compile_ids[:_IDS]
     more = f" and {len(cause.compile_ids) - len(ids):,} more" if len(cause.compile_ids) > len(ids) else ""
     price = f"  {seconds(cause.seconds)}" if cause.seconds else ""
@@ -180,9 +186,14 @@ def _source(at: SourceLine) -> Block:
     return paragraph(At(at, Tone.STRONG), "  ", code(at.code.strip()), indent=6)
 
 
-def _messages(changes: Sequence[Change], selection: Selection) -> Aside:
+def _messages(cause: RecompileCause, selection: Selection) -> Aside:
+    changes = cause.changes
     shown = changes if selection.for_page else changes[:_RAW]
     told: list[Block] = []
+    texts = " ".join(change.decided.failure.text for change in shown if change.decided.failure)
+    if names := stack_names(texts):
+        said = words.on_stack(names, cause.follows.line if cause.follows else None)
+        told.append(paragraph(said, indent=6, tone=Tone.QUIET))
     for change in shown:
         failure, owner = change.decided.failure, Compiled(change.recompile.compile_id)
         text = one_line(failure.text, 200) if failure else "torch gave no reason"

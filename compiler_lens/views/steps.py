@@ -155,8 +155,8 @@ def _trying(recording: Recording, shown: Sequence[Finding]) -> tuple[doc.Block, 
     argv = recording.environment.argv
     if not argv or not argv[0].endswith(".py") or not any(offer.can_be_tried for offer in offers):
         return ()
-    typed = f"compiler-lens fix {argv[0].rpartition('/')[2]}{' …' if argv[1:] else ''}"
-    return (line(quiet("Try these on a copy, and compare results: "), strong(typed), indent=2, whole=True),)
+    script = f"{argv[0].rpartition('/')[2]}{' …' if argv[1:] else ''}"
+    return (doc.Command("Try these on a copy, and compare results: ", script, verb="fix --beside"),)
 
 
 def _of_each_owner(found: Sequence[Finding]) -> list[Finding]:

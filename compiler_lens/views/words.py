@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from compiler_lens.facts.kernels.kernels import kernel_kinds, unusual_language
@@ -61,6 +61,17 @@ TREATMENTS: Mapping[Treatment, str] = {
     Treatment.EMPTY: "nothing to compile",
     Treatment.UNFINISHED: "unfinished",
 }
+
+
+def on_stack(names: Sequence[str], broken: int | None) -> str:
+    """Return what torch's names of values on the stack stand for, such as `___stack0` in guards of a resume function.
+
+    `broken` is the line of the graph break after which it resumes.
+    """
+    told, line = ", ".join(f"`{name}`" for name in names), f"line {broken}" if broken else "the line of a graph break"
+    what = "is a value" if len(names) == 1 else "are values"
+    return f"{told} {what} that {line} had computed when the graph broke there, handed to what goes on after that."
+
 
 SEVERITIES: Mapping[Severity, str] = {
     Severity.HIGH: "fix first",

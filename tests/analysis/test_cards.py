@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 import sample_recordings as samples
+import torch
 from msgspec.structs import replace
 
+from compiler_lens import Lens
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.breaks.hints import specific_hints
 from compiler_lens.facts.program.coverage import coverage
@@ -207,3 +209,23 @@ def test_the_parts_of_a_function_are_without_recompiles_and_without_the_other_wa
     inside = samples.graph_break(2, samples.PRINTING, 12, "f(print(x))")
     (function,) = coverage(replace(run, graph_breaks=(event, inside))).functions
     assert function.parts == 3  # the line broke twice: what is behind the second time follows what is behind the first
+
+
+def test_beside_code_to_write_nothing_says_to_leave_it():
+    def logged(x):
+        loss = x.sum()
+        return x / loss.item()
+
+    def guarded(x):
+        if torch.isnan(x).any():
+            raise ValueError("nan")
+        return x + 1
+
+    with Lens(strict=True) as lens:
+        for function in (logged, guarded):
+            torch._dynamo.reset()
+            torch.compile(function, backend="eager")(torch.ones(3))
+    cards = break_cards(lens.recording)
+    written = [card for card in cards if card.rewrite and card.rewrite.is_complete]
+    assert {card.remedy.name for card in written} == {"item", "check_that_raises"}
+    assert not [card.remedy.leave for card in written if card.remedy.leave]

@@ -2,10 +2,6 @@
 
 import contextlib
 import io
-import linecache
-import sys
-from collections.abc import Iterator
-from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -16,12 +12,11 @@ from compiler_lens.facts.breaks.rewrites import Rewrite, alternative, rewrite
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, GraphBreak, SourceLine
 from compiler_lens.recording.source_text import Sources
-from tests.alike import applied
+from tests.alike import FILE, applied, loaded
 
 BRANCH = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
 SHAPE = BreakCause("Dynamic shape operator", context="aten.nonzero.default")
-FILE = "/home/user/app/user_model.py"
 UP = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 4.0, 0.5]])
 INPUTS = (UP, -UP, UP * 10)
 
@@ -38,20 +33,7 @@ logger = OnceLogger("user")
 """
 
 
-@pytest.fixture(autouse=True)
-def _lines_of_the_test() -> Iterator[None]:
-    yield
-    linecache.cache.pop(FILE, None)
-    sys.modules.pop("user_model", None)
-
-
-def loaded(text: str) -> ModuleType:
-    """The user's module, with its lines where torch looks for them."""
-    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
-    module = ModuleType("user_model")
-    sys.modules["user_model"] = module  # torch.cond's functions are found by the name of their module
-    exec(compile(text, FILE, "exec"), module.__dict__)
-    return module
+pytestmark = pytest.mark.usefixtures("lines_of_the_test")
 
 
 def places_of(text: str, *inputs: torch.Tensor):
@@ -502,7 +484,25 @@ def test_a_branch_of_calls_becomes_cond(source):
     with torch.no_grad(), torch.random.fork_rng():
         text = "torch.manual_seed(0)\n" + source
         found = proven(text)
-    assert "torch.cond(" in found.after[-1]
+    assert any("torch.cond(" in line for line in found.after)
+
+
+SWITCHED_OFF = {
+    "cond": "def f(x):\n    if x.sum() > 0:\n        y = scaled(x)\n    else:\n        y = shifted(x)\n    return y\n",
+    "cond returned": "def f(x):\n    if x.sum() > 0:\n        return scaled(x)\n    return shifted(x)\n",
+}
+
+
+@pytest.mark.parametrize("source", SWITCHED_OFF.values(), ids=SWITCHED_OFF)
+def test_without_compiling_a_branch_is_one_and_takes_gradients(source):
+    text = f"{HEAD}def scaled(x):\n    return x * 3\n\n\ndef shifted(x):\n    return x.sin()\n\n\n{source}"
+    found = suggestion(text, BRANCH, "if x.sum")
+    better, x = applied(text, found), UP.clone().requires_grad_()
+    with torch._dynamo.config.patch(disable=True):
+        loaded(better).f(x).sum().backward()
+    expected = UP.clone().requires_grad_()
+    loaded(text).f(expected).sum().backward()
+    torch.testing.assert_close(x.grad, expected.grad)
 
 
 CHECKS = {
@@ -587,6 +587,226 @@ def test_an_error_that_a_caller_catches_stays_as_it_is(kind, caller):
     found = suggestion(HEAD + CHECKED + without, BRANCH, line)
     assert found.after == (f"torch._assert_async(~x.is{kind}().any(), '{kind}')",)
     assert "a RuntimeError: no `except ValueError` of a caller catches it" in found.needs
+
+
+# What catches an error wherever it is put: a context manager, a decorator, a function that calls what it is given.
+MANAGED = """
+import contextlib, functools
+
+class Error(Exception):
+    pass
+
+class Bad(Error, ValueError):
+    pass
+
+def check(x):
+    if x.isinf().any():
+        raise Bad("inf")
+    return x * 2
+"""
+REACHING = {
+    "a context manager": "@contextlib.contextmanager\ndef skip():\n    try:\n        yield\n    except KINDS:\n        pass\n",
+    "a decorator": (
+        "def tolerate(fn):\n    def inner(*args):\n        try:\n            return fn(*args)\n        except KINDS:\n"
+        "            return None\n    return inner\n"
+    ),
+    "a function of a function": "def safely(fn, x):\n    try:\n        return fn(x)\n    except KINDS:\n        return x\n",
+    "an object that has it": (
+        "class Loop:\n    def __init__(self, model=None):\n        self.model = model or check\n    def run(self, x):\n"
+        "        try:\n            return self.model(x)\n        except KINDS:\n            return x\n"
+    ),
+    "one of several": "def g(x):\n    try:\n        return STEPS['a'](x)\n    except KINDS:\n        return x\n",
+    "a future": "def g(x):\n    try:\n        return pool.submit(h, x).result()\n    except KINDS:\n        return x\n",
+    "a task": "async def g(task):\n    try:\n        return await task\n    except KINDS:\n        return None\n",
+    "a library's decorator": "@retry(on=KINDS)\ndef g(x):\n    return h(x)\n",
+    "a tuple": "FATAL = (KINDS, OSError)\n",
+}
+
+
+@pytest.mark.parametrize("caller", REACHING.values(), ids=REACHING)
+def test_an_error_that_the_file_catches_around_anything_stays_as_it_is(caller):
+    line = "if x.isinf"
+    for kinds in ("Bad", "Error", "(KeyError, ValueError)"):
+        assert suggestion(HEAD + MANAGED + caller.replace("KINDS", kinds), BRANCH, line) is None
+    for kinds in ("KeyError", "(OSError, queue.Empty)" if "except" in caller else "OSError"):
+        found = suggestion(f"{HEAD}import queue\n{MANAGED}{caller.replace('KINDS', kinds)}", BRANCH, line)
+        assert found.after == ("torch._assert_async(~x.isinf().any(), 'inf')",)
+    if "except KINDS" in caller:
+        for kinds in ("except:", "except Exception:", "except errors:"):
+            assert suggestion(HEAD + MANAGED + caller.replace("except KINDS:", kinds), BRANCH, line) is None
+    if "yield" in caller:
+        unknown = MANAGED.replace("class Bad(Error", "class Bad(mine.Error")
+        assert suggestion(HEAD + unknown + caller.replace("KINDS", "OSError"), BRANCH, line) is None
+        asserted = MANAGED.replace("if x.isinf().any():\n        raise Bad(", "assert x.isinf().any(), (")
+        for kinds, is_offered in (("AssertionError", False), ("Bad", True)):
+            found = suggestion(HEAD + asserted + caller.replace("KINDS", kinds), BRANCH, "assert x")
+            assert (found is not None) == is_offered
+
+
+@pytest.mark.parametrize(
+    ("caller", "other"),
+    [
+        ("class Skip:\n    def __exit__(self, kind, *_):\n        return kind is Bad\n", ("kind is Bad", "None")),
+        ("class Skip:\n    def __exit__(self, kind, *_):\n        return self.on\n", ("return self.on", "self.on = 1")),
+        ("skip = contextlib.suppress(Bad)\n", ("contextlib.suppress(Bad)", "contextlib.nullcontext()")),
+        (
+            "class T:\n    def test(self):\n        self.assertRaises(Error, model, 1)\n",
+            ("assertRaises(Error", "assertTrue(0"),
+        ),
+    ],
+)
+def test_an_error_that_an_object_keeps_to_itself_stays_as_it_is(caller, other):
+    assert suggestion(HEAD + MANAGED + caller, BRANCH, "if x.isinf") is None
+    assert suggestion(HEAD + MANAGED + caller.replace(*other), BRANCH, "if x.isinf") is not None
+
+
+@pytest.mark.parametrize("kind", ["SystemExit", "KeyboardInterrupt", "StopIteration", "GeneratorExit", "Stop"])
+def test_what_ends_a_program_or_a_loop_is_no_error(kind):
+    text = MANAGED.replace("class Error(Exception)", "class Stop(BaseException)").replace(
+        "Bad(Error, ValueError)", "Bad(Stop)"
+    )
+    assert suggestion(HEAD + text.replace('Bad("inf")', f"{kind}(42)"), BRANCH, "if x.isinf") is None
+
+
+SEARCHED = """
+TABLE = [1.0, 2.0, 3.0]
+
+class M(torch.nn.Module):
+    def __init__(self, given=None):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Identity() for _ in range(3))
+        self.given, self.rest = given, iter(TABLE)
+        self.steps = 3
+
+    def f(self, x, items, named: list[float]):
+        y = x.exp()
+        rest = iter(TABLE)
+        own = [1.0, 2.0]
+        for step in FINITE:
+            y = y * 0.9
+            if y.max() < 0.5:
+                break
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    "iterated",
+    ["range(3)", "range(self.steps)", "TABLE", "self.layers", "self.layers[1:]", "enumerate(self.layers)", "own", "named", "x",
+     "zip(x, TABLE)", "[1] * 3", "x.unbind()", "reversed(range(3))", "itertools.product(TABLE, own)"],
+)  # fmt: skip
+def test_a_loop_that_ends_runs_to_its_end(iterated):
+    assert suggestion(HEAD + SEARCHED.replace("FINITE", iterated), BRANCH, "if y.max") is not None
+
+
+@pytest.mark.parametrize(
+    "iterated",
+    ["itertools.count()", "itertools.cycle(TABLE)", "count(1)", "iter(draw, None)", "iter(TABLE)", "radii()", "self.radii()",
+     "rest", "self.rest", "self.given", "items", "zip(rest, TABLE)", "zip(TABLE, itertools.count())", "enumerate(items)",
+     "map(f, TABLE)", "(n for n in TABLE)", "range(10**9)", "range(1_000_000)", "itertools.islice(rest, 3)"],
+)  # fmt: skip
+def test_a_loop_that_may_have_no_end_or_leaves_a_rest_stops_where_it_stops(iterated):
+    assert suggestion(HEAD + SEARCHED.replace("FINITE", iterated), BRANCH, "if y.max") is None
+
+
+TWICE = {
+    "the middle of a chain": (BRANCH, "if 0", "    if 0.1 < VALUE.max() < 9:\n        x = x * 2\n    return x\n"),
+    "a later part of and": (BRANCH, "if x", "    if x.any() and VALUE.any():\n        x = x * 2\n    return x\n"),
+    "a later test": (
+        BRANCH, "if x", "    if x.any():\n        x = x * 2\n    elif VALUE.any():\n        x = x * 3\n    return x\n",
+    ),
+    "what ends a loop": (
+        BRANCH, "if V", "    for _ in range(3):\n        x = x * 2\n        if VALUE.max() > 9:\n            break\n    return x\n",
+    ),
+    "a mask of a mean": (SHAPE, "return", "    return x[(VALUE > 0.5)].mean()\n"),
+    "a mask of what is changed": (SHAPE, "x[", "    x[VALUE > 0.5] *= 2\n    return x\n"),
+    "a mask that nobody need ask": (
+        BRANCH, "if ", "    if (VALUE > 0.5).any():\n        x[VALUE > 0.5] = 0\n    return x\n",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cause", "line", "body"), TWICE.values(), ids=TWICE)
+def test_what_draws_or_counts_is_computed_as_often_as_it_was(cause, line, body):
+    head = HEAD + "def f(self, x):\n    x = x.exp()\n"
+    for value in ("torch.rand(2, 3)", "self.energy(x)", "torch.rand_like(x)", "F.dropout(x)", "torch.bernoulli(x)"):
+        text = head + body.replace("VALUE", value)
+        assert suggestion(text, cause, line.replace("V", value)) is None
+    for value in ("x.abs()", "torch.sigmoid(x)", "F.relu(x)"):
+        text = head + body.replace("VALUE", value)
+        assert suggestion(text, cause, line.replace("V", value)) is not None
+
+
+def test_an_early_return_that_draws_is_asked_for():
+    text = "    if (VALUE > 0.5).sum() == 0:\n        return x\n    return x * 2\n"
+    for value, is_offered in (("torch.rand_like(x)", False), ("self.energy(x)", False), ("x.abs()", True)):
+        whole = HEAD + "def f(self, x):\n" + text.replace("VALUE", value)
+        number = next(n for n, code in enumerate(whole.split("\n"), 1) if "if (" in code)
+        assert (alternative(BRANCH, Sources({FILE: whole}), at(whole, number)) is not None) == is_offered
+
+
+ARRAYS = """
+def norm(x, table):
+    peak = table.max()
+    s = x.abs().mean().item()
+    return torch.RESULT(table / peak * s) + x
+"""
+
+
+def test_what_may_be_an_array_is_no_tensor():
+    line = "s = x.abs"
+    assert suggestion(HEAD + ARRAYS.replace("RESULT", "abs"), ITEM, line) is not None
+    for wrapping in ("as_tensor", "from_numpy", "tensor"):
+        assert suggestion(HEAD + ARRAYS.replace("RESULT", wrapping), ITEM, line) is None
+    plain = HEAD + ARRAYS.replace("RESULT", "abs")
+    for call in (
+        "norm(1, np.ones(3))", "norm(1, table=np.ones(3) / 2)", "rows = np.load('t')[0]\nnorm(1, rows)",
+        "norm(1, torch.ones(3).numpy())",
+    ):  # fmt: skip
+        assert suggestion(f"{plain}\n{call}\n", ITEM, line) is None
+    assert suggestion(f"{plain}\nrows = torch.ones(3)\nnorm(1, rows)\n", ITEM, line) is not None
+    made = plain.replace("peak = ", "table = np.asarray(table)\n    peak = ")
+    assert suggestion(made, ITEM, line) is None
+
+
+@pytest.mark.parametrize(("seen", "is_offered"), [({"x"}, False), ({"x", "table"}, True), (set(), True)])
+def test_a_parameter_that_torch_saw_as_no_tensor_is_none_in_a_file_with_numpy(seen, is_offered):
+    text = HEAD + ARRAYS.replace("RESULT", "abs")
+    lines = text.split("\n")
+    number, first = (next(n for n, code in enumerate(lines, 1) if words in code) for words in ("s = x", "def norm"))
+    known = {FILE: {first: frozenset(seen)}}
+    found = rewrite(ITEM, Sources({FILE: text}), at(text, number), known)
+    assert (found is not None) == is_offered
+    without = text.replace("import numpy as np", "import copy")
+    assert rewrite(ITEM, Sources({FILE: without}), at(without, number), known) is not None
+
+
+HELPER = """
+def scale(self, x, where=DEFAULT, by=2):
+    x[where] = 0.0
+    return x
+CALL
+"""
+
+
+def test_an_index_that_other_calls_give_otherwise_is_no_mask():
+    text = HEAD + HELPER.replace("DEFAULT", "None").replace("CALL", "")
+    found = suggestion(text, SHAPE, "x[where]")
+    assert "`where` is a tensor of bools in each call" in found.needs
+    for call in ("net.scale(t, slice(0, 1))", "net.scale(t, [1])", "net.scale(t, where=3)", "scale(net, t, range(2))"):
+        assert suggestion(text + call, SHAPE, "x[where]") is None
+    assert suggestion(text + "net.scale(t, t > 0, 3)", SHAPE, "x[where]") is not None
+    assert suggestion(text.replace("where=None", "where=0"), SHAPE, "x[where]") is None
+
+
+def test_a_parameter_that_other_calls_give_a_number_is_no_tensor():
+    for body in ("return x * 2 if k > 0 else x * 3", "if k:\n        x = x * 2\n    return x"):
+        text = f"{HEAD}def f(x, k):\n    {body}\n"
+        number = next(n for n, code in enumerate(text.split("\n"), 1) if "if k" in code)
+        seen = {FILE: {number - 1: frozenset({"x", "k"})}}
+        assert rewrite(BRANCH, Sources({FILE: text}), at(text, number), seen) is not None
+        for other in (f"{text}f(x, 3)\n", f"{text}f(x, k=float(y))\n", text.replace("k):", "k=1):")):
+            assert rewrite(BRANCH, Sources({FILE: other}), at(other, number), seen) is None
 
 
 def test_an_error_that_is_one_of_torchs_says_nothing_of_its_type():
@@ -908,6 +1128,26 @@ def test_a_message_is_left_to_eager(source):
     assert found.after[0] == "if not torch.compiler.is_compiling():"
 
 
+def test_a_message_that_is_left_to_eager_stays_where_its_function_runs_eagerly(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """As the rewrite says of itself: after a break in a loop the rest of the function is eager, and prints."""
+    text = f"{HEAD}def f(x):\n    print('said')\n    return x * 2\n"
+    places, _ = places_of(text, UP)
+    found = rewrite(places[0].cause, Sources({FILE: text}), places[0].line)
+    assert found is not None
+    assert found.needs.endswith(", and what still runs eagerly with it")
+    capfd.readouterr()
+    after = applied(text, found)
+    torch.compile(loaded(after).f, backend="eager")(UP)
+    assert capfd.readouterr().out == ""
+    broken = "    x = x.exp()\n    torch._dynamo.graph_break()\n    for _ in range(2):\n        torch._dynamo.graph_break()\n"
+    after = after.replace("def f(x):\n", f"def f(x):\n{broken}")
+    torch._dynamo.reset()
+    torch.compile(loaded(after).f, backend="eager")(UP)
+    assert capfd.readouterr().out == "said\n"
+
+
 COPIES = {
     "deepcopy": "def f(x):\n    y = x.exp()\n    z = copy.deepcopy(y)\n    z += 1\n    return y, z\n",
     "data": "def f(x):\n    y = x.clone()\n    y.data = x * 2\n    return y + 1\n",
@@ -1157,13 +1397,26 @@ def f(x):
 def test_a_test_that_is_there_for_messages_alone_is_asked_in_eager_alone(capfd: pytest.CaptureFixture[str]) -> None:
     found = proven("log = logging.getLogger('train')\n\n\n" + SAID, inputs=(UP, -UP.abs()))
     head = "if not torch.compiler.is_compiling() and (y.max() > 0.9 or bool(x.isnan().any())):"
-    assert (found.after[0], found.needs) == (head, "compiled code then runs without this `log.warning` and `print`")
+    assert found.after[0] == head
+    assert found.needs.startswith("compiled code then runs without this `log.warning` and `print`, ")
+
+
+def test_what_a_branch_says_is_left_to_eager_and_the_rest_is_chosen(capfd: pytest.CaptureFixture[str]) -> None:
+    text = SAID.replace('log.warning("large: %s", y.max())', 'print("large", y.max())')
+    text = text.replace("print(y.shape, y.mean())", "y = y / 2")
+    found = proven(text, inputs=(UP, -UP.abs()))
+    heads = ["if not torch.compiler.is_compiling", "    print", "y = torch.where"]
+    assert [line.partition("(")[0] for line in found.after] == heads
+    assert "without this `print`" in found.needs
+    module = loaded(applied(HEAD + text, found))
+    capfd.readouterr()
+    module.f(UP)
+    assert capfd.readouterr().out == "large tensor(8.)\n"
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("print(y.shape, y.mean())", "y = y / 2"),
         ("print(y.shape, y.mean())", "print(seen.pop())"),
         ("y.max() > 0.9", "seen.pop() > 0.9"),
         ("    return y", "    else:\n        y = y / 2\n    return y"),
@@ -1173,6 +1426,83 @@ def test_a_test_that_is_there_for_more_is_asked(old: str, new: str) -> None:
     text = HEAD + SAID.replace(old, new)
     found = suggestion(text, BreakCause("Data-dependent branching", context="attempted to jump with"), "    if ")
     assert found is None or "is_compiling" not in found.after[0]
+
+
+EFFECT = BreakCause("Attempted to call function marked as skipped")
+COUNTING = """\
+class RunLogger:
+    def __init__(self):
+        self.nans = 0
+
+    def warning(self, text, *args):
+        self.nans += 1
+"""
+# What a file shows a name to be, the call, and what it is in a file where the same call is a message.
+NO_MESSAGES = {
+    "a class that counts": (COUNTING + "logger = RunLogger()", "logger.warning('large')", "logger = logging.getLogger()"),
+    "a class that counts, within": (
+        COUNTING + "class M:\n    def __init__(self):\n        self.logger = RunLogger()", "self.logger.warning('large')",
+        "class M:\n    def __init__(self, logger):\n        self.logger = logger or logging.getLogger(__name__)",
+    ),
+    "an argument of some kind": (COUNTING, "log.warning('large')", "from mine import RunLogger"),
+    "an annotated argument": (
+        "class M:\n    def __init__(self, logger: 'Optional[CSVLogger]'):\n        self.logger = logger",
+        "self.logger.info('large')",
+        "class M:\n    def __init__(self, logger: logging.Logger | None):\n        self.logger = logger",
+    ),
+    "a logger that counts": (
+        "class Counting(logging.Logger):\n    def warning(self, *args):\n        self.n += 1\nlogger = Counting('a')",
+        "logger.warning('large')",
+        "class Plain(logging.Logger):\n    def warning(self, *args):\n        super().warning(*args)\nlogger = Plain('a')",
+    ),
+    "a handler that counts": (
+        "class Count(logging.Handler):\n    def emit(self, record):\n        self.n += 1\nlogger = logging.getLogger()",
+        "logger.warning('large')",
+        "class Count(Handler):\n    def other(self):\n        self.n += 1\nlogger = logging.getLogger()",
+    ),
+    "a filter": ("logger.addFilter(counted)", "logger.info('large')", "logger.addHandler(logging.StreamHandler())"),
+    "a method that is another": ("logger.info = seen.append", "logger.info('large')", "logger.other = seen.append"),
+    "another's class": ("logger = CSVLogger('runs')", "logger.info('large')", "logger = structlog.get_logger('runs')"),
+    "a list": ("log = []", "log.warning('large')", "def g():\n    log = []\nclass C:\n    def log(self): pass"),
+    "a list, set elsewhere": (
+        "def g():\n    global log\n    log = RunLog()", "log.warning('large')", "def g():\n    log = RunLog()",
+    ),
+    "a value of a name": ("", "logger.log('loss', 0.5)", "logger.log(logging.INFO, 'loss')"),
+    "values by name": ("", "self.logger.log({'loss': 0.5})", "self.logger.log(20, 'loss')"),
+    "a file of one's own": ("", "print(1, 2, sep=',', file=self.out)", "print(1, 2, sep=',', file=sys.stderr)"),
+    "words that are not known": ("", "print(1, **how)", "print(1, end='')"),
+    "another print": ("def print(*args):\n    seen.append(args)", "print('large')", "class A:\n    def print(self): pass"),
+    "output that is read": (
+        "def g(x):\n    with contextlib.redirect_stdout(out):\n        f(x)", "print('large')", "def g(x):\n    return f(x)",
+    ),
+    "output that goes elsewhere": ("sys.stdout = Tee()", "sys.stdout.write('large')", "stdout = Tee()"),
+    "warnings that are counted": (
+        "def g(x):\n    with warnings.catch_warnings(record=True) as w:\n        f(x)", "warnings.warn('large')", "import warnings",
+    ),
+    "warnings that are errors": (
+        "warnings.simplefilter('error')", "warnings.warn('large')", "warnings.simplefilter('ignore')",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("known", "call", "other"), NO_MESSAGES.values(), ids=NO_MESSAGES)
+def test_what_the_file_shows_to_be_more_than_a_message_is_done(known, call, other):
+    head = HEAD.partition("class OnceLogger")[0]
+    for body in (f"    {call}\n", f"    if x.max() > 3:\n        {call}\n"):
+        cause = BRANCH if "if " in body else EFFECT
+        text = f"\ndef f(self, x, log=None):\n    x = x + 1\n{body}    return x * 2\n".replace("__name__", "'m'")
+        if known.startswith(("log = ", "def g():")):
+            text = text.replace(", log=None", "")
+        found = suggestion(head + known + text, cause, body.strip().partition("\n")[0])
+        assert found is None
+        if call == other or (known == "" and "(" in other and other.startswith(call.partition("(")[0])):
+            text, rest = text.replace(call, other), ""
+        else:
+            rest = other
+        found = suggestion(
+            head + rest + text, cause, body.strip().partition("\n")[0].replace(call, other if not rest else call)
+        )
+        assert "is_compiling" in found.after[0]
 
 
 TIMED = """\
@@ -1450,6 +1780,124 @@ NONE = {
 @pytest.mark.parametrize(("cause", "line", "text"), NONE.values(), ids=NONE.keys())
 def test_nothing_is_better_than_nonsense(cause, line, text):
     assert suggestion(text, cause, line) is None
+
+
+CLOCK = BreakCause("Attempted to call function marked as skipped", context="module: time, qualname: perf_counter")
+# A line of each rule that makes something else of a name, with what would let others read that name.
+ESCAPING = {
+    "a number": (ITEM, "item", "    n = x.norm().item()\n    return x / n\n", "n"),
+    "a number for a branch": (
+        ITEM, "item", "    n = (x > 1).sum().item()\n    if n > 2:\n        x = x + 1\n    return x\n", "n",
+    ),
+    "one of two numbers": (BRANCH, "if", "    k = 2.0 if x.mean() > 0 else 0.5\n    return x * k\n", "k"),
+    "a branch with numbers": (
+        BRANCH, "if", "    if x.mean() > 0:\n        k = 2.0\n    else:\n        k = 0.5\n    return x * k\n", "k",
+    ),
+    "what a loop counts by": (
+        BRANCH, "if",
+        "    y = x * 1\n    for k in range(3):\n        y = y + 1\n        if y.sum() > 9:\n            break\n    return y\n", "k",
+    ),
+    "numbers of a list": (
+        ITEM, "for", "    y = x.exp()\n    for v in y[0].tolist():\n        y = y + v\n    return y\n", "v",
+    ),
+    "chosen rows": (
+        SHAPE, "where", "    out = torch.ones_like(x)\n    i = torch.where(x.sum(1) > 0)[0]\n    out[i] = x[i] * 2\n    return out\n", "i",
+    ),
+    "a clock": (
+        CLOCK, "perf",
+        "    t = time.perf_counter()\n    if not torch.compiler.is_compiling():\n        print(t)\n    return x * 2\n", "t",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cause", "line", "body", "name"), ESCAPING.values(), ids=ESCAPING)
+def test_a_name_that_others_read_stays_what_it_is(cause, line, body, name):
+    alone = f"{name} = 0\ndef f(x):\n{body}"
+    assert suggestion(HEAD + alone, cause, line) is not None
+    assert suggestion(HEAD + alone.replace("(x):\n", f"(x):\n    global {name}\n"), cause, line) is None
+    within = "".join(f"    {text}\n" for text in alone.replace("(x):\n", f"(x):\n    nonlocal {name}\n").splitlines())
+    assert suggestion(f"{HEAD}def make():\n{within}    return f, lambda: {name}\n", cause, line) is None
+    written = f"    def g():\n        nonlocal {name}\n        {name} = 3\n    g()\n    return"
+    assert suggestion(HEAD + alone.replace("    return", written), cause, line) is None
+    every = alone.replace("    return", "    log.append(locals())\n    return")
+    assert suggestion(HEAD + every, cause, line) is None
+
+
+def test_numbers_of_groups_and_for_training_that_others_read_stay_what_they_are():
+    hit, rows, name = HITS["numbers"]
+    text = EXPERTS.replace("HIT", hit).replace("ROWS", rows).replace("NAME", name)
+    assert suggestion(text, SHAPE, "hit = ") is not None
+    assert suggestion(text.replace("out = ", "global hit; out = "), SHAPE, "hit = ") is None
+    line = "        p = np.random.uniform(0, 1)\n"
+    body = f"    def forward(self, x):\n{line}        return x * 2 if self.training and p < 0.5 else x\n"
+    cause = BreakCause("Attempted to call function marked as skipped")
+    for first, is_offered in (("", True), ("        global p\n", False)):
+        text = f"{HEAD}class M(torch.nn.Module):\n{body.replace(line, first + line)}"
+        number = text.split("\n").index(line.rstrip("\n")) + 1
+        assert (alternative(cause, Sources({FILE: text}), at(text, number)) is not None) == is_offered
+
+
+NUMBER = "(1 if x.sum() > 0 else 0)"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"level = 1 + {NUMBER}\n    seen[level] = x",
+        f"level = 1 + {NUMBER}\n    x = x[:level]",
+        f"self.level = 2 * {NUMBER}",
+        f"x = x.roll(1 + {NUMBER}, 0)",
+        f"return x, 1 + {NUMBER}",
+        f"x = x[{NUMBER} + 1]",
+        "k = WIDTH if x.sum() > 0 else 1\n    self.k = k",
+        "k = WIDTH if x.sum() > 0 else 1\n    x = x[:k]",
+        "if x.sum() > 0:\n        k = WIDTH\n    else:\n        k = 1\n    seen[k] = x",
+        "k = self.wide * 2 if x.sum() > 0 else self.slim * 2\n    self.k = k",
+        "k = self.wide * 2 if x.sum() > 0 else self.slim * 2\n    width = k + 1\n    seen.append(width)",
+        (
+            "y = x.exp()\n    k = 0\n    for _ in range(3):\n        y = y + 1\n        k = 3\n        if x.sum() > y.sum():\n"
+            "            break\n    x = x[:k]"
+        ),
+    ],
+)
+def test_a_value_that_may_be_a_number_is_no_tensor_where_others_may_ask_for_it(line):
+    text = f"{HEAD}WIDTH = 4\ndef f(self, x, seen):\n    x = x.exp()\n    {line}\n    return x\n"
+    assert suggestion(text, BRANCH, "x.sum() >") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"y = x * {NUMBER}",
+        f"y = x - 2 * x * {NUMBER}",
+        f"y = x.clone()\n    y *= {NUMBER}",
+        "k = WIDTH if x.sum() > 0 else 1\n    y = x * k",
+        "y = WIDTH * 2 if x.sum() > 0 else x",
+        (
+            "y = x.exp()\n    k = x * 0\n    for _ in range(3):\n        y = y + 1\n        k = x * 3\n        if x.sum() > y.sum():\n"
+            "            break\n    y = x + k"
+        ),
+    ],
+)
+def test_a_number_that_only_tensors_meet_is_chosen(line):
+    text = f"{HEAD}WIDTH = 4\ndef f(x):\n    x = x.exp()\n    {line}\n    return y\n"
+    found = suggestion(text, BRANCH, "x.sum() >")
+    assert found is not None
+    better = loaded(applied(text, found)).f
+    for x in INPUTS:
+        torch.testing.assert_close(better(x), loaded(text).f(x) + torch.zeros(2, 3), check_dtype=False)
+
+
+def test_a_number_that_is_read_above_in_a_loop_or_in_a_function_stays_one():
+    line = "k = 2 if x.sum() > 0 else 1\n"
+    for text in (
+        f"def f(x):\n    k = 1\n    for _ in range(3):\n        x = x[:k] + 1\n        {line}    return x\n",
+        f"def f(x):\n    def first():\n        return x[:k]\n    {line}    return x * k + first()\n",
+        f"def f(x):\n    first = lambda: x[:k]\n    {line}    return x * k + first()\n",
+    ):
+        assert suggestion(HEAD + text, BRANCH, " if ") is None
+    alone = f"def f(x):\n    k = 1\n    x = x * k\n    {line}    return x * k\n"
+    assert suggestion(HEAD + alone, BRANCH, " if ") is not None
 
 
 def test_a_line_alone_is_enough_for_a_statement():

@@ -1,10 +1,6 @@
 """A rewrite is right for every input, or says what it takes for granted: tried on many, with gradients."""
 
-import linecache
 import re
-import sys
-from collections.abc import Iterator
-from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -13,26 +9,12 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.facts.breaks.rewrites import Rewrite
 from compiler_lens.facts.overview.explanation import explain
-from tests.alike import ARGUMENTS, applied, differences
+from tests.alike import ARGUMENTS, applied, differences, loaded
 
-FILE = "/home/user/app/user_rules.py"
 HEAD = "import random\nimport torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"
 
 
-@pytest.fixture(autouse=True)
-def _lines_of_the_test() -> Iterator[None]:
-    yield
-    linecache.cache.pop(FILE, None)
-    sys.modules.pop("user_rules", None)
-
-
-def loaded(text: str) -> ModuleType:
-    """The user's module, with its lines where torch looks for them."""
-    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
-    module = ModuleType("user_rules")
-    sys.modules["user_rules"] = module
-    exec(compile(text, FILE, "exec"), module.__dict__)
-    return module
+pytestmark = pytest.mark.usefixtures("lines_of_the_test")
 
 
 def offered(text: str) -> Rewrite | None:
@@ -205,6 +187,13 @@ def f(x):
     else:
         y = x - 1
     return y * 2
+""",
+    "a message and a branch": """
+def f(x):
+    if x.max() > 1:
+        print(f"large: {x.max().item():.1f}")
+        x = x.clamp(-1, 1)
+    return x * 2
 """,
     "a branch by torch.equal": """
 def f(x, y):

@@ -372,6 +372,43 @@ def test_a_failure_after_compiling_is_told_before_the_report(folder):
     assert done.stderr.splitlines()[-1].endswith("compiler-lens show script.clens")
 
 
+RAISES_COMPILED = """
+    import sys
+    import numpy as np
+    import torch
+
+    def limit(x):
+        return x * max(0.05, float(np.percentile(x.numpy(), 10)))
+
+    def checked(x):
+        if x.sum() > 0:
+            raise ValueError("positive")
+        return x
+
+    made = torch.compile({"limit": limit, "checked": checked}[sys.argv[1]], backend="eager")
+    print(made(torch.ones(4)).sum().item())
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("limit", 0), ("checked", 1)])
+def test_an_error_out_of_a_compiled_call_says_how_to_see_whether_it_comes_of_compiling(folder, name, code):
+    done = start(*RUN, script(RAISES_COMPILED), name)
+    assert done.returncode == 1
+    _, said, after = done.stderr.partition("came out of a call of what torch.compile made. Whether it does without:\n")
+    assert said
+    command = after.splitlines()[0].strip()
+    assert command == f"TORCH_COMPILE_DISABLE=1 python script.py {name}"
+    variable, _python, *rest = command.split()
+    assert start(sys.executable, *rest, **dict([variable.split("=")])).returncode == code
+    assert done.stderr.splitlines()[-1].endswith("compiler-lens show script.clens")
+
+
+def test_an_error_of_a_script_that_compiles_is_not_laid_to_compiling(folder):
+    done = start(*RUN, script(COMPILE + "    raise KeyError(1)"), "pass")
+    assert "The script raised KeyError" in done.stderr
+    assert "came out of a call" not in done.stderr
+
+
 def test_what_compiles_in_threads_and_exit_handlers_is_recorded(folder):
     code = COMPILE + "    import atexit, threading\n    @atexit.register\n    def late(): double(torch.ones(2, 2))\n"
     code += "    threading.Thread(target=lambda: double(torch.ones(3, dtype=torch.int32))).start()\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from compiler_lens import Lens, Recording
 from compiler_lens.capture import hooks
@@ -73,17 +74,17 @@ def test_a_parameter_that_has_only_moved_is_read_where_it_is_now(monkeypatch: py
     monkeypatch.setitem(__import__("sys").modules, "somewhere", module)
     place = places.Place("somewhere", "function", "a fact", ("nodes", "last"))
     module.function = first  # type: ignore[attr-defined]
-    assert place.find()[2].of(("n",), {}) == ["n", 3]
+    assert place.find().arguments.of(("n",), {}) == ["n", 3]
     module.function = second  # type: ignore[attr-defined]
-    assert place.find()[2].of(("e", "n"), {"last": 4}) == ["n", 4]
-    assert place.find()[2].of(("e",), {}) == ["default", 3]
-    assert place.find()[2].of((), {"nodes": "n", "extra": "e"}) == ["n", 3]
+    assert place.find().arguments.of(("e", "n"), {"last": 4}) == ["n", 4]
+    assert place.find().arguments.of(("e",), {}) == ["default", 3]
+    assert place.find().arguments.of((), {"nodes": "n", "extra": "e"}) == ["n", 3]
 
 
 def test_what_an_observer_needs_beside_arguments_is_looked_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch._dynamo.types.ConvertFrameReturn, "guarded_code")
     with pytest.raises(places.NotOfferedError, match=r"torch\._dynamo\.types\.ConvertFrameReturn\.guarded_code"):
-        dynamo.FRAME.find()
+        replace(dynamo.FRAME).find()  # a place of which nothing is known yet
 
 
 def test_a_function_without_a_signature_is_not_hooked(monkeypatch: pytest.MonkeyPatch) -> None:

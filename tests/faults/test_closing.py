@@ -62,7 +62,8 @@ def test_close_leaves_torch_as_it_was(torch_now: Now) -> None:
 
 def test_a_hook_goes_by_the_name_and_the_signature_of_what_it_goes_round() -> None:
     def shown() -> list[Any]:
-        found = [getattr(*hook.place.find()[:2]) for hook in (*DYNAMO_HOOKS, *DOOR_HOOKS)]
+        places = [hook.place.find() for hook in (*DYNAMO_HOOKS, *DOOR_HOOKS)]
+        found = [getattr(place.holder, place.attribute) for place in places]
         names = [(one.__name__, one.__qualname__, one.__module__, one.__doc__) for one in found]
         return [*names, *map(inspect.signature, found)]
 

@@ -1,5 +1,6 @@
 """A compilation that does not come to its end: interrupted, failed, killed."""
 
+import functools
 import multiprocessing
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 import torch
 import torch._inductor.config
 from torch import Tensor
+from torch._dynamo.output_graph import OutputGraph
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
 import compiler_lens
@@ -327,3 +329,28 @@ def test_what_waits_is_written_before_anything_of_the_users_runs(
     assert seen["trace"] >= {"lens.compile_site", "lens.environment", "lens.frame_start", "lens.source", "dynamo_start"}
     assert seen["backend"] >= {"dynamo_output_graph", "lens.node_facts"}
     assert seen["end"] >= {"dynamo_cpp_guards_str", "compilation_metrics", "lens.frame_end"}
+
+
+def test_where_torchs_own_eager_takes_a_graph_nothing_of_the_users_runs_and_it_waits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.clens"
+    seen: list[set[str]] = []
+    call = OutputGraph.call_user_compiler
+
+    @functools.wraps(call)
+    def called(self: Any, *args: Any) -> Any:
+        result = call(self, *args)
+        seen.append({event.name for event in read_journal(path)[0]})
+        return result
+
+    def eager(graph: Any, _inputs: Any) -> Any:  # torch's in name alone
+        return graph.forward
+
+    monkeypatch.setattr(OutputGraph, "call_user_compiler", called)
+    with Lens(path, strict=True):
+        run(first)
+        run(second, eager)
+
+    assert ["lens.node_facts" in names for names in seen] == [False, True]
+    assert [graph.stage.value for graph in compiler_lens.load(path, strict=True).graphs] == ["dynamo", "dynamo"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -56,6 +57,19 @@ def test_what_is_left_is_said_last_and_how_to_get_a_patch_only_to_whom_has_none(
     assert "Again with --patch FILE" in shown[False]
     assert "--patch" not in shown[True]
     assert "still" not in fix_report(fix, width=120)
+
+
+def test_what_took_minutes_is_kept_as_a_patch(fix: Fix, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fix.best is not None
+    kept = command._kept(fix)
+    shown = fix_report(fix, width=120, kept=kept)
+    assert "Again" not in shown
+    subprocess.run(shown.rpartition("To have it written: ")[2], shell=True, check=True, stdout=subprocess.DEVNULL)
+    assert files(fix) == fix.best.texts
+    Path(kept).unlink()
+    monkeypatch.setattr(command.tempfile, "mkstemp", lambda *_: os.open("/nowhere/at/all", os.O_RDONLY))
+    assert command._kept(fix) == ""
+    assert command._kept(replace(fix, best=None)) == ""
 
 
 def test_where_a_trial_raised_is_told_by_the_line_of_the_users_file() -> None:

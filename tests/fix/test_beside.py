@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import runpy
 import shutil
+import sys
+import time
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec.structs import replace
 
 import compiler_lens
+from compiler_lens.cli import fix as command
 from compiler_lens.cli import main
 from compiler_lens.decode.recording_file import beside, save, save_tried
 from compiler_lens.facts.breaks.following import Known
 from compiler_lens.facts.breaks.ranks import OfferKind, Rank
+from compiler_lens.facts.measured.edits import Setting
+from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
+from compiler_lens.measure.fix.plan import Program
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Figures, NextBreak, Results, Tried
 
@@ -174,3 +183,60 @@ def test_a_saved_recording_keeps_it_and_a_redacted_one_does_not(
     other = recording.with_name("redacted.clens")
     assert main(["redact", str(recording), str(other)]) == 0
     assert not compiler_lens.load(other).tried
+
+
+SCRIPT = """
+import torch
+
+def f(x):
+    return x + 1
+
+torch.compile(f, backend="eager")(torch.ones(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "text", "is_found"),
+    [
+        (Program("train.py", ("--steps", "2")), SCRIPT, True),
+        (Program("pkg.train", ("--steps", "2"), is_module=True), SCRIPT, True),
+        (Program("train.py"), SCRIPT, False),
+        (Program("train.py", ("--steps", "2")), SCRIPT.replace("1", "2"), False),
+        (Program("trainer.py", ("--steps", "2")), SCRIPT, False),
+        (Program("train.py", ("--steps", "2"), factory="make"), SCRIPT, False),
+    ],
+)
+def test_what_was_tried_is_kept_beside_the_recording_of_the_same_program_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: Program, text: str, *, is_found: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["train.py", "--steps", "2"])
+    Path("train.py").write_text(SCRIPT)
+    torch._dynamo.reset()
+    for name in ("train.clens", "train-2.clens", "other.clens"):
+        with compiler_lens.Lens(name):
+            runpy.run_path("train.py")
+    newest = time.time() + 10
+    os.utime("train-2.clens", (newest, newest))
+    (file,) = (source.file for source in compiler_lens.load("train.clens").sources)
+    seen = Observed(Figures(0, 0, 0), None)
+    trial = Trial((Offer(Target(None, "break"), Setting("x = 1")),), {}, Figures(1, 0, 0), seen, helps=True)
+    fix = Fix(seen, (trial,), texts={file: text})
+    assert command._recording_of(program, fix) == (Path("train-2.clens") if is_found else None)
+    assert command._recording_of(program, replace(fix, tried=())) is None
+
+
+def test_a_recording_that_cannot_be_read_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.clens").write_text('{"compiler_lens": 99}\n')
+    seen = Observed(Figures(0, 0, 0), None)
+    trial = Trial((Offer(Target(None, "break"), Setting("x = 1")),), {}, Figures(1, 0, 0), seen, helps=True)
+    assert command._recording_of(Program("train.py"), Fix(seen, (trial,))) is None
+
+
+def test_what_is_only_said_in_words_is_not_to_be_tried_yet(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(recording), "breaks"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "General advice; not tried." in said
+    assert main(["show", str(recording)]) == 0
+    assert f"compiler-lens fix --beside {recording} " in capsys.readouterr().out

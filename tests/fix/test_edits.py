@@ -91,6 +91,78 @@ def test_where_torch_is_not_imported_it_is_before_a_setting(text: str, number: i
     assert new.splitlines() == [*lines[:number], "import torch", code, *blank, *lines[number:]]
 
 
+IN_FUNCTIONS = """\
+import os
+
+def build():
+    import torch as th
+    return th.compile(Net())
+
+def main():
+    os.environ["OMP_NUM_THREADS"] = "1"
+    import torch; from torch import nn
+    build()
+"""
+OPTIONAL = """\
+try:
+    import torch; from torch import nn
+except ImportError:
+    torch = None
+"""
+OF_TORCH = """\
+import os
+os.environ["OMP_NUM_THREADS"] = "1"
+from torch import nn
+"""
+FOR_TYPES = """\
+if TYPE_CHECKING:
+    import torch
+def main():
+    from torch import nn
+"""
+CODE = "torch._dynamo.config.capture_scalar_outputs = True"
+
+
+@pytest.mark.parametrize(
+    ("text", "added"),
+    [
+        (IN_FUNCTIONS, {4: "    th._dynamo.config.capture_scalar_outputs = True", 10: f"    {CODE}"}),
+        (OPTIONAL, {2: f"    {CODE}"}),
+        ("import os\nos.nice(0)\nimport torch.nn\n", {3: CODE}),
+        (OF_TORCH, {3: "import torch", 4: CODE}),
+        (FOR_TYPES, {4: "    import torch", 5: f"    {CODE}"}),
+    ],
+)
+def test_a_setting_stands_below_the_import_of_torch_that_the_script_has(text: str, added: dict[int, str]) -> None:
+    new = of_script(text, Setting(CODE))
+    assert new is not None
+    lines = text.splitlines()
+    for number, line in added.items():
+        lines.insert(number, line)
+    assert new.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try: import torch\nexcept ImportError: torch = None\n",
+        'import os\nos.environ["OMP_NUM_THREADS"] = "1"\nfrom model import Net\n',
+    ],
+)
+def test_a_setting_is_not_written_where_torch_would_be_imported_too_early(text: str) -> None:
+    assert of_script(text, Setting(CODE)) is None
+
+
+def test_lines_that_need_torch_leave_it_imported_where_it_is() -> None:
+    edit = Lines("train.py", 4, ("x = 1",), ("x = 2",), imports="torch")
+    assert of_script(f"{IN_FUNCTIONS}x = 1\n", edit) is None
+    assert of_script(f"{OPTIONAL}x = 1\n", edit) == f"{OPTIONAL}x = 2\n"
+    set_before = 'os.environ["OMP_NUM_THREADS"] = "1"\nfrom model import Net\n'
+    assert of_script(f"{set_before}x = 1\n", edit) is None
+    new = of_script(f"{OF_TORCH}x = 1\n", edit)
+    assert new == f"{OF_TORCH}import torch\nx = 2\n"
+
+
 @pytest.mark.skipif(not shutil.which("patch"), reason="needs patch")
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 @pytest.mark.parametrize("last", ["", "end = 1"])

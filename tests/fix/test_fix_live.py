@@ -252,7 +252,10 @@ def f(x):
 
 f(torch.ones(2))
 """,
-        ("1 function runs eagerly: f; no edit can be tried", "`suppress_errors` hides that"),
+        (
+            "1 function runs eagerly; no edit can be tried for that:",
+            "`f`: compiling it failed, and `suppress_errors` hides that",
+        ),
     ),
 }
 
@@ -368,3 +371,30 @@ def test_an_interrupt_ends_it_with_all_that_the_program_started(tmp_path: Path) 
     assert started.returncode == 130
     status = Path("/proc", pid.read_text().strip(), "status")
     assert not status.exists() or "zombie" in status.read_text()
+
+
+def test_a_change_that_makes_the_program_endless_is_ended_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not after the time that the longest of programs may take."""
+    monkeypatch.setattr("compiler_lens.measure.fix.trials._AT_LEAST", 2.0)
+    program = """
+        import time
+        import torch
+
+        def f(x):
+            x = x * 2
+            print("so far")
+            return x + 1
+
+        while "is_compiling" in f.__code__.co_names:
+            time.sleep(0.1)
+        torch.compile(f, backend="eager")(torch.ones(2))
+        """
+    written(tmp_path, {"endless.py": program})
+    monkeypatch.chdir(tmp_path)
+    found, _ = fixed(capsys, "endless.py")
+    errors = [one["error"] for one in found["tried"] if one.get("error")]
+    assert errors
+    seconds = [float(error.removeprefix("not done after ").removesuffix(" s")) for error in errors]
+    assert max(seconds) < 300

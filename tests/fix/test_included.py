@@ -131,7 +131,7 @@ def test_it_is_said_whose_code_the_patch_changes(package: Path, capsys: pytest.C
     assert main(["fix", "--own-inputs", "--include", "leaky", "--width", "200", "train.py"]) == 0
     said = capsys.readouterr().out
     assert "It changes code of leaky: a patch to send to its authors. Nothing installed is changed." in said
-    assert "Again with --patch FILE for a patch." in said
+    assert "To have it written: patch -p0 -d " in said
     assert "--apply" not in said
 
 

@@ -142,6 +142,7 @@ HOLDS: Mapping[str, Callable[..., bool]] = {
         lambda x: not x.requires_grad
     ),
     "N has the shape, dtype and device of N": lambda v, x: (v.shape, v.dtype) == (x.shape, x.dtype),
+    "N is a number in each call, and no nan": lambda s: s == s,  # noqa: PLR0124 -- which nan is not
     "N has no views, and is none": lambda _: True,  # as the functions here have it
     "neither N nor N is written in place later": lambda *_: True,
     "nothing that was computed of N is still to run backward": lambda _: True,
@@ -439,7 +440,53 @@ def test_another_call_computes_the_same(
     assert others, "a condition that nothing needs"
 
 
+LOCAL_SCALAR = BreakCause("Data dependent operator", context="aten._local_scalar_dense.default")
+OF_ARRAYS = {
+    "above a share": "limit = max(0.1, float(np.percentile(a, 10)))\n    return torch.from_numpy(a > limit)",
+    "a share first": "limit = max(float(np.quantile(a, 0.3)), 0.1)\n    return torch.from_numpy(limit <= a)",
+    "below its mean": "limit = min(-1, float(np.mean(a)))\n    return torch.from_numpy(a < limit)",
+    "its mean first": "limit = min(float(np.mean(a)), 1e-3)\n    return torch.from_numpy(a - limit)",
+    "its largest": "largest = float(np.max(a))\n    return torch.from_numpy(a / largest)",
+}
+
+
+@pytest.mark.parametrize("text", OF_ARRAYS.values(), ids=OF_ARRAYS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_number_of_numpys_in_place_of_one_of_pythons_computes_the_same(text: str) -> None:
+    text = f"def f(x):\n    a = x.detach().numpy()\n    {text}\n"
+    found, admitted, _ = agrees(text, LOCAL_SCALAR, alone())
+    assert admitted >= 8
+    assert not found.needs
+    asked = BreakCause("UserError: Could not guard on data-dependent expression Max(0.1, zuf0)")
+    assert rewrite(asked, Sources({FILE: HEAD + text}), at_end(HEAD + text)) == found  # where the number is compared
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_number_of_numpys_compared_with_an_argument_says_that_it_is_no_nan() -> None:
+    text = "def f(x, s=0.1):\n    a = x.numpy()\n    limit = max(s, float(np.mean(a)))\n    return torch.tensor(a > limit)\n"
+    found, _, others = agrees(text, LOCAL_SCALAR, ({"x": x, "s": s} for x in tensors(torch.float32) for s in NUMBERS))
+    assert found.after == ("limit = np.fmax(s, np.mean(a))",)
+    assert others
+
+
+def at_end(text: str) -> SourceLine:
+    lines = text.rstrip("\n").split("\n")
+    return SourceLine(FILE, len(lines), "f", lines[-1].strip())
+
+
 NOT_OFFERED = {
+    "a number of NumPy's that goes elsewhere, too": (
+        LOCAL_SCALAR,
+        "def f(x):\n    a = x.numpy()\n    n = float(np.mean(a))\n    return torch.tensor(a > n), n\n",
+    ),
+    "a number of NumPy's that another array meets": (
+        LOCAL_SCALAR,
+        "def f(x, y):\n    a = x.numpy()\n    b = y.numpy()\n    n = float(np.mean(a))\n    return torch.tensor(b > n)\n",
+    ),
+    "a mean of each row by NumPy": (
+        LOCAL_SCALAR,
+        "def f(x):\n    a = x.numpy()\n    n = float(np.mean(a, 0))\n    return torch.tensor(a > n)\n",
+    ),
     "a product by NumPy, which is another of matrices": (
         BreakCause(NUMPY), "def f(x):\n    return torch.from_numpy(np.dot(x.numpy(), x.numpy()))\n",
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from msgspec.structs import replace
@@ -24,7 +26,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Taken, Untried, sides
-from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
+from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
 from compiler_lens.measure.fix.plan import RESULTS, Outcome, Plan, Program
 from compiler_lens.measure.fix.process import Processes
 from compiler_lens.measure.sandbox import copies
@@ -226,6 +228,64 @@ def test_what_is_open_is_neither_written_nor_read_on(tmp_path: Path) -> None:
         written.write("own\n")
         assert read.readline() == b"one\n"
     assert log.read_text() == "own\n"
+
+
+def _mapped(path: Path) -> torch.Tensor:
+    return torch.from_numpy(np.memmap(path, dtype="float32", mode="r+", shape=(2000,)))
+
+
+def _of_torch(path: Path) -> torch.Tensor:
+    return torch.from_file(str(path), shared=True, size=2000)
+
+
+def _without_a_name(path: Path) -> torch.Tensor:
+    mapped = _mapped(path)
+    path.unlink()
+    return mapped
+
+
+SHARED: dict[str, Callable[[Path], torch.Tensor]] = {
+    "np.memmap": _mapped,
+    "torch.from_file": _of_torch,
+    "a file that was removed": _without_a_name,
+    "share_memory_": lambda _: torch.zeros(2000).share_memory_(),
+    "an anonymous map": lambda _: torch.frombuffer(mmap.mmap(-1, 8000), dtype=torch.float32),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_call_with_other_inputs_writes_to_no_memory_that_others_see(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "replay.mm"
+    path.write_bytes(bytes(8000))
+    kept = SHARED[name](path)
+    kept[3] = 5.0
+    found = OtherCalls(CountedLines(frozenset()))
+    found.before(lambda x: kept.sub_(1).sum() + 0 * x.sum().nan_to_num(), 0, ((torch.ones(2),), {}), lambda _: [])
+    results = [one.value for one in found.keeper.kept if one.kind == "result"]
+    assert results, found.lost
+    assert float(results[0]) == 5.0 - 2000  # what stood there is seen in the copy, and its own change
+    assert kept.tolist() == [0.0, 0.0, 0.0, 5.0, *[0.0] * 1996]
+    if path.exists():
+        assert not any(path.read_bytes()[16:])
+
+
+def test_a_map_that_is_longer_than_its_file_costs_no_call(tmp_path: Path) -> None:
+    path = tmp_path / "cut.mm"
+    path.write_bytes(bytes(3 * mmap.PAGESIZE))
+    kept = np.memmap(path, dtype="uint8", mode="r+")
+    os.truncate(path, mmap.PAGESIZE)
+    path.unlink()
+    found = OtherCalls(CountedLines(frozenset()))
+    found.before(lambda x: x + int(kept[0]), 0, ((torch.ones(2),), {}), lambda _: [])
+    assert not found.lost
+    assert found.keeper.kept
+
+
+def test_where_shared_memory_cannot_be_found_no_calls_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert impossible() is (Untried.ACCELERATOR if torch.accelerator.is_available() else None)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    monkeypatch.setattr(copies, "_MAPS", Path("/proc/self/none"))
+    assert impossible() is Untried.MEMORY
 
 
 def test_a_call_that_ends_the_process_or_never_ends_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:

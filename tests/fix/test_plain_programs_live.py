@@ -64,3 +64,116 @@ def test_a_quotient_whose_gradient_is_lost_is_tried_and_not_recommended(fixed: A
     assert "gradient" in tried["difference"]
     assert not any(one["helps"] for one in found["tried"])
     assert (found["best"], found["not_tried"]) == (None, [])
+
+
+def test_a_setting_whose_effect_another_cause_hides_is_kept(fixed: Any) -> None:
+    """Once `forward` is compiled whole, its list makes each call compile again, whatever the counter does."""
+    found = fixed(
+        """
+        class Inner(torch.nn.Module):
+            calls = 0
+
+            def forward(self, x):
+                self.calls += 1
+                return x * self.calls
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner, self.seen = Inner(), []
+
+            def forward(self, x):
+                x = self.inner(x)
+                if x.sum() > 1e6:
+                    x = x / 2
+                self.seen.append(x.shape)
+                return x + len(self.seen)
+
+        model = Model()
+        compiled = torch.compile(model)
+        for _ in range(4):
+            compiled(torch.ones(3))
+        """,
+        "--own-inputs",
+    )
+    assert "allow_unspec_int_on_nn_module = True" in found["best"]["patch"]
+    assert found["best"]["after"]["recompiles"] == 3
+
+
+def test_a_limit_by_numpy_is_kept_an_array(fixed: Any) -> None:
+    """With `capture_scalar_outputs`, too, torch would have to know the larger of both."""
+    found = fixed(
+        """
+        import numpy as np
+
+        @torch.compile
+        def kept(x, smallest=0.05):
+            sizes = (x * x).numpy()
+            limit = max(smallest, float(np.percentile(sizes, 10)))
+            return x * torch.from_numpy(sizes > limit)
+
+        for _ in range(3):
+            kept(torch.rand(5))
+        """,
+        "--own-inputs",
+    )
+    assert "+    limit = np.fmax(smallest, np.percentile(sizes, 10))" in found["best"]["patch"]
+    assert (found["best"]["results"], found["best"]["after"]["graph_breaks"]) == ("equal", 0)
+
+
+def test_what_keeps_books_stays_python_and_the_rest_is_compiled_whole(fixed: Any) -> None:
+    """No line of the program is lost: neither its clock nor its list nor what it says."""
+    found = fixed(
+        """
+        import time
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.calls, self.means, self.times = 0, [], []
+                self.layer = torch.nn.Linear(3, 3)
+
+            def forward(self, x):
+                started = time.time()
+                self.calls += 1
+                y = self.layer(x).relu()
+                if self.calls % 2 == 0:
+                    print("call", self.calls, y.sum().item())
+                self.means.append(y.mean().item())
+                self.times.append(time.time() - started)
+                return y
+
+        model = Model()
+        compiled = torch.compile(model)
+        for _ in range(4):
+            compiled(torch.ones(3)).sum().backward()
+        assert len(model.means) == len(model.times) == model.calls == 4
+        """,
+        "--own-inputs",
+    )
+    patch = found["best"]["patch"]
+    assert "+        y, kept = self.forward_computed(x)" in patch
+    assert [line for line in patch.split("\n") if line.startswith("+torch._dynamo") or "is_compiling" in line] == []
+    after = found["best"]["after"]
+    assert (after["graph_breaks"], after["recompiles"], after["eager_functions"]) == (0, 0, 0)
+    assert found["best"]["results"] == "equal"
+
+
+def test_what_differs_because_others_are_drawn_says_so(fixed: Any) -> None:
+    found = fixed(
+        """
+        import random
+
+        @torch.compile
+        def step(x):
+            y = x.abs() * random.random()
+            return y + 1 if x.dim() > 5 else y
+
+        for _ in range(3):
+            step(torch.randn(3))
+        """,
+        "--own-inputs",
+    )
+    tried = next(one for one in found["tried"] if "torch.rand(())" in one["offer"])
+    assert tried["results"] == "differ"
+    assert "draws by torch's generator" in tried["difference"]

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Lines, Setting, Texts
 from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Target
+from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
@@ -91,6 +92,16 @@ def test_what_changes_results_or_raises_is_not_the_best_and_not_built_upon() -> 
     assert found.best.offers == (C,)
 
 
+def test_of_three_that_were_made_at_once_two_are_left() -> None:
+    """What came of the first two alone is not known."""
+    outcomes = {"211": seen(2, B, C), "121": seen(2, A, C), "112": seen(2, A, B), "222": seen(0), "122": seen(0)}
+    program = Program(outcomes)
+    found = program.searched(seen(3, A, B, C))
+    assert program.runs == ["211", "121", "112", "222", "122"]
+    assert found.best is not None
+    assert found.best.offers == (B, C)
+
+
 def test_what_does_not_end_an_error_that_was_there_is_tried_again_once_that_is_gone() -> None:
     outcomes = {"211": seen(0, A, B, error="no"), "121": seen(2, A), "221": seen(0)}
     found = Program(outcomes).searched(seen(0, A, B, error="no"))
@@ -151,6 +162,29 @@ def test_what_the_rest_makes_needless_is_left_out() -> None:
     assert found.best is not None
     assert found.best.offers == (A, C)
     assert found.patch.count("\n+b") == 0
+
+
+def test_what_another_cause_of_the_same_function_hides_is_kept() -> None:
+    """A and B help by themselves; D, which is left of the same function, hides what A does."""
+    a, b = (replace(one, target=replace(one.target, frame="f")) for one in (A, B))
+    left = {
+        frame: replace(seen(1), targets=(Target(SourceLine("train.py", 9, "g", "d"), "list", frame),))
+        for frame in ("f", "g", "h")
+    }
+    left["h"] = replace(left["h"], inlined=frozenset({("h", "f")}))  # `f`, in which A is, is a part of what is left
+    for frame, kept in (("f", (a, b)), ("g", (b,)), ("h", (a, b))):
+        outcomes = {"211": seen(2, b), "121": left[frame], "221": left[frame]}
+        found = Program(outcomes).searched(seen(3, a, b))
+        assert found.best is not None
+        assert set(found.best.offers) == set(kept)  # in any order
+
+
+def test_of_several_that_helped_at_once_none_is_said_to_have() -> None:
+    """A, B and C are made at once, and then it shows that B and C do: nothing was ever made of A and B alone."""
+    outcomes = {"211": seen(3, B, C), "121": seen(3, A, C), "112": seen(3, A, B), "222": seen(1), "122": seen(1)}
+    found = Program(outcomes).searched(seen(4, A, B, C))
+    assert found.best is not None
+    assert set(found.best.offers) == {B, C}
 
 
 def test_a_program_that_raises_is_mended_by_what_ends_that() -> None:
@@ -264,3 +298,64 @@ def test_a_mark_that_takes_lines_out_of_graphs_is_no_help() -> None:
     first = replace(seen(3, mark), computed=one)
     assert Program({"211": replace(seen(1), computed=both)}).searched(first).best is not None
     assert Program({"211": replace(seen(1), computed=frozenset())}).searched(first).best is None
+
+
+def test_no_more_trials_follow_than_was_said_before_each() -> None:
+    """The bound of a round is that of its own trials; what came together may follow those."""
+    outcomes = {"211": seen(2, B, C), "121": seen(2, A, C), "112": seen(3, A, B, C), "221": seen(1, C)}
+    program = Program({**outcomes, "222": seen(1, C)})
+    said: list[tuple[int, int]] = []
+
+    def attempt(texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        said.append(search.ahead)
+        return program(texts, offers)
+
+    search = Search(seen(3, A, B, C), {"train.py": TEXT}, "train.py", attempt)
+    search.result()
+    assert program.runs == ["211", "121", "112", "221", "222"]
+    assert said == [(3, 39), (2, 38), (1, 37), (0, 36), (1, 35)]
+    assert all(most >= len(said) - number for number, (_, most) in enumerate(said, 1))
+
+
+def test_a_line_that_is_left_out_is_better_than_all_messages_of_its_kind() -> None:
+    silenced = Offer(A.target, Setting("torch._dynamo.config.ignore_logging_functions = {log.info}"))
+    assert silenced.silences
+    assert not A.silences
+
+    def attempt(_texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        left = () if silenced in offers else tuple(one for one in (A, B) if one not in offers)
+        return seen(len(left), *left, *([silenced] if A in left else []))
+
+    found = Search(seen(2, A, B, silenced), {"train.py": TEXT}, "train.py", attempt).result()
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+    assert next(trial.offers for trial in found.tried if trial.observed.figures == Figures(0, 0, 0)) == (silenced,)
+
+
+def test_many_changes_that_help_at_once_are_one_program() -> None:
+    text = "import torch\n" + "".join(f"{name} = 1\n" for name in "abcdef")
+    lines = [SourceLine("train.py", number, "f", f"{name} = 1") for number, name in enumerate("abcdef", 2)]
+    offers = [
+        Offer(Target(at, "break"), Lines("train.py", at.line, (at.code,), (at.code.replace("1", "2"),))) for at in lines
+    ]
+
+    def attempt(texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        left = [one for one in offers if one.target.at and one.target.at.code in texts["train.py"]]
+        return seen(len(left), *left)
+
+    found = Search(seen(6, *offers), {"train.py": text}, "train.py", attempt).result()
+    assert found.best is not None
+    assert set(found.best.offers) == set(offers)
+    assert len(found.tried) < 20
+
+
+def test_of_changes_that_compile_as_much_the_one_that_prints_the_same_is_the_best() -> None:
+    silent, loud = offer("a"), offer("a", "3")
+
+    def attempt(texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        printed = OtherWords("3 rows", "0 rows", is_number=True) if "a = 3" in texts["train.py"] else None
+        return replace(seen(0), printed=printed)
+
+    found = Search(seen(1, loud, silent), {"train.py": TEXT}, "train.py", attempt).result()
+    assert found.best is not None
+    assert found.best.offers == (silent,)

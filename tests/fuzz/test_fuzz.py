@@ -35,6 +35,18 @@ def _placed(line: int) -> Recording:
     return Recording(compilations=(samples.compilation(0),), graphs=(graph,), sources=(_TWO_LINES,))
 
 
+def _circular() -> Recording:
+    """A graph of which each op reads the next, and the last one the first."""
+    ops = [samples.node(f"mul_{number}", "torch.ops.aten.mul.Tensor", line=1) for number in range(3)]
+    nodes = tuple(replace(op, inputs=(ops[(place + 1) % 3].name, op.name)) for place, op in enumerate(ops))
+    of = samples.compile_id(0)
+    graphs = [
+        replace(samples.graph(of, stage, 1), nodes=nodes)
+        for stage in (samples.GraphStage.DYNAMO, samples.GraphStage.AOT_INFERENCE, samples.GraphStage.POST_GRAD)
+    ]
+    return Recording(compilations=(samples.compilation(0),), graphs=tuple(graphs), sources=(_TWO_LINES,))
+
+
 # Of the right types, and not what a view takes for granted.
 FOUND: dict[str, Callable[[], Recording]] = {
     "a line before the first": lambda: _placed(-7),
@@ -46,6 +58,7 @@ FOUND: dict[str, Callable[[], Recording]] = {
     "a file that is the root": lambda: Recording(
         compilations=(samples.compilation(0, file="/"), samples.compilation(1, file="/a/b.py"))
     ),
+    "ops that read later ones": _circular,
     "a size at no index": lambda: Recording(
         compilations=(samples.compilation(0), samples.compilation(0, 1)),
         recompiles=(Recompile(samples.compile_id(0, 1), (GuardFailure("0/0", "tensor 'x' size mismatch"),)),),

@@ -566,6 +566,7 @@ SCENES = (
     Scene("requires_grad", C.REQUIRES_GRAD, "x.requires_grad", "False -> True", lambda: tensors(ONES, ONES.clone().requires_grad_()), lambda: tensors(ONES, ONES.clone().requires_grad_().detach())),
     Scene("parameter", C.TENSOR_TYPE, "x", "Tensor -> Parameter", lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False)), lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False).as_subclass(torch.Tensor))),
     Scene("subclass", C.TENSOR_TYPE, "x", "Tensor -> Marked", lambda: tensors(ONES, ONES.as_subclass(Marked)), lambda: tensors(ONES, ONES.as_subclass(Marked).as_subclass(torch.Tensor))),
+    Scene("number", C.TENSOR_OR_NUMBER, "x", "Tensor -> float", lambda: tensors(torch.tensor(2.0), 0.5), lambda: tensors(torch.tensor(2.0), torch.tensor(0.5))),
     Scene("alias", C.ALIASING, "x, y", "", aliased, copied),
     Scene("overlap", C.SHARED_MEMORY, "the memory of a, b", "apart -> overlapping", lambda: grown_in(4), lambda: grown_in(20)),
     Scene("integer", C.INT_ARGUMENT, "k", "3 -> 4 -> 2", lambda: called(by_branch, 3, 4, 2), lambda: called(scaled, *map(torch.tensor, (3, 4, 2)))),

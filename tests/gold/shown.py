@@ -225,7 +225,10 @@ def _fixes() -> Iterator[fix.Fix]:
         fix.Trial(offers[:2], after, first.figures, best, helps=True),
     )
     reasons = list(fix.NotTriedBecause)
-    not_tried = tuple(fix.NotTried(last, "Do it outside." if n else "", reasons[n % 5]) for n in range(10))
+    others = [fix.Target(places[5], f"item {n}") for n in range(9)]
+    not_tried = tuple(
+        fix.NotTried(one, "Do it outside." if n else "", reasons[n % 5]) for n, one in enumerate((last, *others))
+    )
     yield fix.Fix(first, tried, tried[3], not_tried, {file: text}, "/home/user/app")
     unknown = fix.Trial(offers[:1], after, None, seen(0, 0, Results.UNKNOWN), helps=True)
     yield fix.Fix(

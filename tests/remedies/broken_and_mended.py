@@ -1179,6 +1179,50 @@ class custom_op_without_shapes(Case):
         return torch.ops.remedies_of_compiler_lens.known_shape(x) * 2
 
 
+LEVELS, STEPS = np.linspace(0, 1, 9), np.arange(4)
+LISTED = LEVELS.tolist()
+
+
+class numpy_of_number(Case):
+    def inputs():
+        return torch.linspace(-1, 1, 12).reshape(3, 4), STEPS[2]
+
+    def broken(x, step):
+        return x * LEVELS[int(step)]
+
+    def mended_inputs():
+        return torch.linspace(-1, 1, 12).reshape(3, 4), STEPS.tolist()[2]
+
+    def mended(x, step):
+        return x * LISTED[int(step)]
+
+
+class number_of_numpy(Case):
+    backend = "aot_eager"
+
+    def inputs():
+        return torch.linspace(-1, 1, 12).reshape(3, 4), STEPS[2]
+
+    def broken(x, step):
+        return x + torch.full((4,), int(step))
+
+    def mended_inputs():
+        return torch.linspace(-1, 1, 12).reshape(3, 4), STEPS.tolist()[2]
+
+    def mended(x, step):
+        return x + torch.full((4,), int(step))
+
+
+class math_of_item(Case):
+    config = {"capture_scalar_outputs": True}
+
+    def broken(x):
+        return x * math.exp(x.mean().item())
+
+    def mended(x):
+        return x * x.mean().detach().exp()
+
+
 class wrong_shapes(Case):
     def broken(x):
         return x @ x

@@ -214,7 +214,7 @@ def test_every_list_of_types_and_every_setting_of_the_file_is_used():
 
 def test_the_table_is_in_the_registry_and_keeps_to_the_rules_of_words():
     for remedy in REMEDIES:
-        assert set(remedy.gb_types) <= set(GB_TYPES), remedy.name
+        assert set(remedy.gb_types) <= {*GB_TYPES, *remedies._ERRORS}, remedy.name
         assert len(set(remedy.gb_types)) == len(remedy.gb_types), remedy.name
         re.compile(remedy.about)
         sentences = [remedy.why, remedy.change, remedy.leave] + ([remedy.setting.price] if remedy.setting else [])

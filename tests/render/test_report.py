@@ -153,7 +153,7 @@ def test_where_we_have_no_advice_torchs_specific_hints_are_given():
     recording = Recording(graph_breaks=(samples.graph_break(0, cause, 7, "f(x)"),))
     step = report(recording, width=80, color=False).partition("Next\n")[2]
     assert (
-        "1. model.py:7  f(x)\n     It broke. 1 function is cut.\n     Do this. Or that. torch's hint; not tried yet.\n"
+        "1. model.py:7  f(x)\n     It broke. 1 function is cut.\n     Do this. Or that. torch's hint; not tried.\n"
         in step
     )
 

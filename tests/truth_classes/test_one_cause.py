@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -158,3 +160,19 @@ def test_a_hint_of_torchs_stands_in_full_once() -> None:
         told = " ".join((lens.report(color=False, width=120) if name == "report" else shown(lens, name)).split())
         assert told.count(whole) == 1
         assert "torch's hint: as above." in told
+
+
+def _numbered(x: torch.Tensor, step: Any) -> torch.Tensor:
+    y = x + torch.full((4,), int(step))
+    return y.cos()
+
+
+def test_what_a_backend_cannot_compile_is_at_the_line_that_torch_names() -> None:
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(_numbered, backend="aot_eager")(torch.ones(8, 4), np.arange(4)[2])
+    (card,) = explain(lens.recording).cards
+    assert card.place is not None
+    assert (card.place.line, card.gb_type) == (line_of(_numbered, "int(step)"), "Backend compiler exception")
+    assert card.remedy is not None
+    assert card.remedy.name == "number_of_numpy"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -113,6 +115,31 @@ def test_each_reason_has_its_extent_and_its_line() -> None:
     places = {each.place.code for each in found.parts if each.place}
     assert {"print(y.shape)", 'print("again")', "return kept_out(x + 1) * 2"} < places
     assert "Of 6 functions that entered the compiler 1 runs compiled, 3 in part, 2 not at all." in shown(lens)
+
+
+def test_what_goes_on_after_a_break_has_the_reason_that_it_is_eager_for() -> None:
+    """The rest of a function breaks for good, or was compiled too often: it was not simply passed over."""
+
+    def broken(x: Tensor) -> Tensor:
+        y = x + 1
+        print(y.shape)
+        return skipped(y)
+
+    def recompiled(x: Tensor, by: object) -> Tensor:
+        print(x.shape)
+        return x * 2 if by else x
+
+    with Lens(strict=True) as lens, torch._dynamo.config.patch(recompile_limit=2):
+        compiled(broken)(X)
+        again = compiled(recompiled)
+        for by in ("a", 2.5, None, [1]):
+            again(X, by)
+    found = {(each.reason, each.extent): each for each in eager(lens.recording, summarize(lens.recording)).parts}
+    assert found[Reason.LIMIT, Extent.UNFIT].lines[0].first > 0
+    place = found[Reason.GRAPH_BREAK, Extent.EVERY_CALL].place
+    assert place is not None
+    assert place.code == 'print("again")'
+    assert not [reason for reason, _ in found if reason is Reason.SKIPPED]
 
 
 def test_calls_that_a_stance_makes_eager_are_counted_by_function() -> None:
@@ -274,3 +301,15 @@ def test_a_lens_that_opens_tells_no_other_of_the_stance_in_force() -> None:
             torch.compiler.set_stance("default")
     assert [stance.place is not None for stance in lens.recording.stances] == [True]
     assert stances(other) == ["force_eager"]
+
+
+def test_a_generator_in_a_file_where_nothing_is_compiled_has_torchs_words_and_hint(tmp_path: Path) -> None:
+    """All that torch hands over is that "an error was suppressed": the file's text tells what it is about."""
+    file = tmp_path / "rows.py"
+    file.write_text("def rows(x):\n    for row in x:\n        yield row * 2\n")
+    with Lens(strict=True) as lens:
+        list(compiled(runpy.run_path(str(file))["rows"])(X))  # type: ignore[call-overload]
+    assert parts(lens) == {("rows", Reason.GENERATOR): (Extent.EVERY_CALL, None)}
+    overview = " ".join(view(lens.recording, "findings", page_for(lens.recording, width=200, color=False)).split())
+    assert "Generators cannot be compiled directly with `torch.compile`. Call a generator from inside of" in overview
+    assert "suppressed" not in overview

@@ -91,6 +91,12 @@ def compiler_of(backend: Any) -> Any:
     return getattr(backend, "compiler_fn", backend)
 
 
+def is_eager(backend: Any) -> bool:
+    """Return whether a backend is torch's own `eager`, which computes nothing: it returns the graph's forward."""
+    debugging = sys.modules.get("torch._dynamo.backends.debugging")
+    return debugging is not None and compiler_of(backend) is vars(debugging).get("eager")
+
+
 def backend_name(backend: Any) -> str:
     """Return what a backend is called."""
     compiler = compiler_of(backend)

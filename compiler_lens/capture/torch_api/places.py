@@ -26,6 +26,10 @@ class NotOfferedError(Exception):
     """This torch does not have a function, or has one that takes other arguments. The message names what is missing."""
 
 
+class HalfImportedError(Exception):
+    """The module that has a function is just being imported."""
+
+
 Function = Callable[..., Any]
 
 
@@ -79,24 +83,54 @@ class Place(Struct, frozen=True, eq=False):
             return None
         return holder, attribute
 
-    def find(self) -> tuple[Any, str, Arguments]:
-        """Return the holder, the attribute's name, and how to read the arguments of a call.
+    def find(self) -> Found:
+        """Return where this is, and how to read the arguments of a call.
 
-        Raises `NotOfferedError` if this torch has no such function, or one that does not give what is read.
+        Raises `NotOfferedError` if this torch has no such function, or one that does not give what is read;
+        `HalfImportedError` while nobody knows.
         """
-        found = self.resolve()
-        if found is None:
-            raise NotOfferedError(f"{self.module}.{self.name}")
-        for need in self.needs:
-            module, _, name = need.partition(":")
-            if Place(module, name, self.fact).resolve() is None:
-                raise NotOfferedError(f"{module}.{name}")
-        function = _standing(*found)
-        function = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
-        try:
-            return *found, _arguments(self, function)
-        except (TypeError, ValueError) as error:
-            raise NotOfferedError(f"parameters of {self.module}.{self.name}") from error
+        found = _known(self)
+        return found if found.stands else _looked_for(self)
+
+
+class Found(Struct, frozen=True, eq=False):
+    """A function of torch that was found."""
+
+    holder: Any  # the module or class that has it
+    attribute: str
+    standing: Any  # what is there, a staticmethod as it is
+    arguments: Arguments
+
+    @property
+    def stands(self) -> bool:
+        """Whether the same is still there."""
+        return vars(self.holder).get(self.attribute) is self.standing
+
+
+@lru_cache(64)  # lenses are opened again and again, and torch has the same functions
+def _known(place: Place) -> Found:
+    return _looked_for(place)
+
+
+def _looked_for(place: Place) -> Found:
+    if place.is_being_imported:
+        raise HalfImportedError
+    found = place.resolve()
+    if found is None:
+        raise NotOfferedError(f"{place.module}.{place.name}")
+    for need in place.needs:
+        module, _, name = need.partition(":")
+        if Place(module, name, place.fact).resolve() is None:
+            raise NotOfferedError(f"{module}.{name}")
+    standing = _standing(*found)
+    try:
+        return Found(*found, standing, _arguments(place, _function_of(standing)))
+    except (TypeError, ValueError) as error:
+        raise NotOfferedError(f"parameters of {place.module}.{place.name}") from error
+
+
+def _function_of(standing: Any) -> Any:
+    return standing.__func__ if isinstance(standing, (staticmethod, classmethod)) else standing
 
 
 def _is_half_imported(module: Any) -> bool:
@@ -108,7 +142,6 @@ def _standing(holder: Any, attribute: str) -> Any:
     return vars(holder)[attribute] if attribute in vars(holder) else inspect.getattr_static(holder, attribute)
 
 
-@lru_cache(64)  # lenses are opened again and again, and torch has the same functions
 def _arguments(place: Place, function: Function) -> Arguments:
     parameters = list(inspect.signature(function).parameters.values())
     by_name = {f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name: p for p in parameters}
@@ -140,20 +173,20 @@ def without_our_frames(stack: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [frame for frame in stack if _OURS not in frame["name"] and _OUR_FILES not in frame["filename"]]
 
 
-def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) -> Callable[[], None]:
+def put_in(found: Found, make: Callable[[Function], Function]) -> Callable[[], None]:
     """Replace one function of torch by what `make` makes of it, under its name, and return what puts it back.
 
     That leaves things as they are where somebody has replaced ours: theirs calls ours, which then only passes on.
     """
+    holder, attribute = found.holder, found.attribute
     original = _standing(holder, attribute)
-    is_static = isinstance(original, staticmethod)
-    function = original.__func__ if is_static else original
+    function = _function_of(original)
     wrapper = make(function)
-    wrapper.__code__ = _in_place_of(getattr(function, "__code__", None), wrapper.__code__)
+    wrapper.__code__ = _in_place_of(function, wrapper.__code__)
     _show_as(wrapper, function)
     # What Dynamo traces in place of a function: a compiled function may call make_fx.
     vars(wrapper)["_torchdynamo_inline"] = function
-    replacement = staticmethod(wrapper) if is_static else wrapper
+    replacement = staticmethod(wrapper) if isinstance(original, staticmethod) else wrapper
     setattr(holder, attribute, replacement)
 
     def undo() -> None:
@@ -173,13 +206,14 @@ def _show_as(wrapper: Function, function: Function) -> None:
     vars(wrapper).update(vars(function), __wrapped__=function)
 
 
-@lru_cache(64)
-def _in_place_of(code: CodeType | None, ours: CodeType) -> CodeType:
+@lru_cache(64)  # by torch's function: its code would be hashed each time, with all the texts in it
+def _in_place_of(function: Function, ours: CodeType) -> CodeType:
     """Our code under the name of what it wraps, for those who read the stack.
 
     torch cuts a user's stack at the frame of torch/_dynamo/convert_frame.py, known by its file's name (filter_stack()
     in torch/_dynamo/exc.py): a frame of ours before it would be taken for the user's.
     """
+    code = getattr(function, "__code__", None)
     if code is not None:
         name = code.co_name + _OURS
         ours = ours.replace(co_filename=code.co_filename, co_name=name, co_firstlineno=code.co_firstlineno)

@@ -12,6 +12,10 @@ BACKEND = "Backend compiler exception"
 # torch sends what a backend raised by itself, and after it the break that comes of that.
 _RAISED = "WON'T CONVERT"
 _OP = re.compile(r"\baten\.(\w+)")
+# What torch adds to an error that a graph's node raised: its name, and the line that it is of.
+_EXECUTING, _TRACEBACK = "While executing %", "Original traceback:"
+_NAME = re.compile(r"\w+")
+_LINE = re.compile(r"\s*File \"([^\"\n]+)\", line (\d{1,9}), in (\S+)[^\S\n]*\n(.*)")
 _OF_MASKS = "nonzero"  # what the gradient of what is written by a mask becomes
 _WRITING = re.compile(r"(?:^|\.)(?:setitem|index_put_?)$")
 _WITH_VALUES = 3  # what is written to, the mask, and a tensor
@@ -33,17 +37,40 @@ def failed_lines(recording: Recording, own: Ownership) -> Mapping[CompileId, tup
     Of several such lines that is the last: a backward begins there.
     """
     failed: dict[CompileId, str] = {}
+    named_by_torch: dict[CompileId, tuple[str, SourceLine]] = {}
     for event in filter(is_of_backend, recording.graph_breaks):
         told = event.root if event.causes else None
-        if told and (named := _OP.search(f"{told.gb_type}\n{told.explanation}\n{told.context}")):
+        if told and (at := _executing(told.explanation)):
+            named_by_torch.setdefault(event.compile_id, at)
+        elif told and (named := _OP.search(f"{told.gb_type}\n{told.explanation}\n{told.context}")):
             failed.setdefault(event.compile_id, named[1])
-    found: dict[CompileId, tuple[SourceLine, ...]] = {}
-    for graph in recording.graphs if failed else ():
-        if graph.stage is GraphStage.DYNAMO and (op := failed.get(graph.compile_id, "")):
-            for node in _nodes(graph, op):
-                if own.innermost(node.source):
-                    found[graph.compile_id] = node.source
+    found: dict[CompileId, tuple[SourceLine, ...]] = {
+        compile_id: (at,) for compile_id, (_, at) in named_by_torch.items() if own.innermost((at,))
+    }
+    graphs = [graph for graph in recording.graphs if graph.stage is GraphStage.DYNAMO] if failed or found else []
+    for graph in graphs:
+        if graph.compile_id in found:
+            found[graph.compile_id] = _stack(graph, *named_by_torch[graph.compile_id])
+        elif op := failed.get(graph.compile_id, ""):
+            stacks = [node.source for node in _nodes(graph, op) if own.innermost(node.source)]
+            found.update((graph.compile_id, stack) for stack in stacks)
     return found
+
+
+def _stack(graph: Graph, name: str, at: SourceLine) -> tuple[SourceLine, ...]:
+    """Return the calls down to a line that a node is of, as far as the graph has them."""
+    whole = next((node.source for node in graph.nodes if node.name == name), ())
+    return tuple(whole) if whole and whole[-1].place == at.place else (at,)
+
+
+def _executing(text: str) -> tuple[str, SourceLine] | None:
+    """Return the node of a graph that an error was raised in, and its line, as torch says."""
+    node, _, traceback = text.partition(_EXECUTING)[2].partition(_TRACEBACK)
+    name, line = _NAME.match(node), _LINE.match(traceback)
+    if not name or not line:
+        return None
+    file, number, function, code = line.groups()
+    return name[0], SourceLine(file, int(number), function, code.strip())
 
 
 def _nodes(graph: Graph, op: str) -> Iterator[Node]:

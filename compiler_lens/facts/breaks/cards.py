@@ -147,13 +147,13 @@ def break_cards(
     for function in (covered or coverage(recording, own)).functions:
         homes |= dict.fromkeys(function.compile_ids, function)
     found: list[BreakCard] = []
-    seen = seen_tensors(recording)
+    whole = _Whole(own, known, homes, recording.tried, seen_tensors(recording), failed)
     for key, numbers in groups.items():
         direct = [events[number] for number in numbers if keys[number] == key]
         direct = sorted(direct, key=lambda event: (_PUT_OFF in root_cause(event).context, is_raised(event)))
         place = places[next(number for number in numbers if keys[number] == key)]
         all_of_it = tuple(events[n] for n in numbers)
-        found.append(_card(place, direct, all_of_it, own, known, homes, recording.tried, seen, failed))
+        found.append(_card(place, direct, all_of_it, whole))
     skips = BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST
     ordered = sorted(found, key=lambda c: (*map(c.frames_that, skips), len(c.events)), reverse=True)
     own_breaks = [
@@ -167,33 +167,29 @@ def break_cards(
     return tuple(cards)
 
 
-def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
-    place: SourceLine | None,
-    direct: Sequence[GraphBreak],
-    events: tuple[GraphBreak, ...],
-    own: Ownership,
-    known: Sources,
-    homes: Mapping[CompileId, Function],
-    tried: Sequence[Tried],
-    seen: SeenTensors,
-    failed: Mapping[CompileId, tuple[SourceLine, ...]],
-) -> BreakCard:
-    from compiler_lens.facts.breaks.rewrites import columns_at, rewrite, shown_at, used_later
+class _Whole(Struct, frozen=True):
+    """What all cards of a recording share."""
 
-    cause = root_cause(direct[0])
+    own: Ownership
+    known: Sources
+    homes: Mapping[CompileId, Function]  # the function that each compilation is of
+    tried: Sequence[Tried]
+    seen: SeenTensors
+    failed: Mapping[CompileId, tuple[SourceLine, ...]]  # lines of graphs that their backend failed at
+
+
+def _card(
+    place: SourceLine | None, direct: Sequence[GraphBreak], events: tuple[GraphBreak, ...], whole: _Whole
+) -> BreakCard:
+    from compiler_lens.facts.breaks.rewrites import allows, columns_at, rewrite, shown_at, used_later
+
+    own, known, cause = whole.own, whole.known, root_cause(direct[0])
     column = _column(direct[0], place) if place else None
     shown = shown_at(known, place, column) if place else None
     if place and shown is None and cause.gb_type in _OF_NUMBERS:
         shown = used_later(known, place)
     traced = [event for event in direct if not is_of_backend(event)]  # a backend's stands at the end of its graph
     inside = Counter(inner for event in traced if (inner := _innermost(event)) is not None)
-    # Of a frame that is traced from outside, torch leaves out callers of the same name; frames within have them all.
-    whole = max(direct, key=lambda event: len(event.user_stack))
-    chain = [at for at in whole.user_stack if not is_machinery(at.file)]
-    chain += failed.get(whole.compile_id, ()) if is_of_backend(whole) else ()
-    if place is not None and place in chain:  # the user's own calls; where the place is a library's, those as well
-        chain = chain[: len(chain) - chain[::-1].index(place)]
-        chain = [at for at in chain if own.owns(at.file) or not own.owns(place.file)]
     owner = owner_of(direct[0].user_stack or ((place,) if place else ()), own, cause)
     is_branch = cause.gb_type.startswith("Data-dependent branching")
     at_the_place = place is not None and not inside.keys() - {place}
@@ -202,12 +198,15 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         owner = library("torch" if "/torch/" in slashed(place.file) else "the standard library", owner.line)
     found = remedy_for(cause, shown)
     found = found and for_line(found, place.code if place else "")
-    broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
-    for event in events:
-        if function := homes.get(event.compile_id):
-            broken[_ended(function, event.outcome)][function.name] = function
-    for name in broken[BreakOutcome.SKIPPED_FRAME]:
-        broken[BreakOutcome.SKIPPED_REST].pop(name, None)
+    is_rewritable = place is not None and is_own and (owner.is_yours or at_the_place)
+    written = rewrite(cause, known, place, whole.seen) if place and is_rewritable else None
+    if found and written and written.is_complete:  # beside code to write in its place
+        found = replace(found, leave="")
+    setting = _setting(found, cause, place.code if place else "", owner)
+    own_texts = (text for file, text in known.texts.items() if own.owns(file))
+    if setting and not all(allows(text, setting.name) for text in own_texts):  # it is for all of the program
+        setting = None
+    broken = _broken(events, whole.homes)
     return BreakCard(
         place=place,
         cause=cause,
@@ -215,7 +214,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         direct=len(direct),
         own=is_own,
         owner=owner,
-        chain=tuple(chain),
+        chain=_chain(place, direct, whole),
         inside=tuple(at for at, _ in inside.most_common() if place is None or at.place != place.place),
         frames=len({event.compile_id.of_frame for event in events}),
         parts=sum(function.parts for function in broken[BreakOutcome.SPLIT].values()),
@@ -223,10 +222,35 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         columns=columns_at(known, place, column, is_branch=is_branch) if place and column is not None else None,
         excerpt=known.excerpt(place.file, place.line) if place else None,
         remedy=found if owner.is_yours else None,
-        setting=_setting(found, cause, place.code if place else "", owner),
-        rewrite=rewrite(cause, known, place, seen) if place and is_own and (owner.is_yours or at_the_place) else None,
-        tried=tuple(one for one in tried if one.is_for(place, cause.gb_type)),
+        setting=setting,
+        rewrite=written,
+        tried=tuple(one for one in whole.tried if one.is_for(place, cause.gb_type)),
     )
+
+
+def _chain(place: SourceLine | None, direct: Sequence[GraphBreak], whole: _Whole) -> tuple[SourceLine, ...]:
+    """Return the calls that lead to a place, outermost first, without torch's own."""
+    # Of a frame that is traced from outside, torch leaves out callers of the same name; frames within have them all.
+    longest = max(direct, key=lambda event: len(event.user_stack))
+    chain = [at for at in longest.user_stack if not is_machinery(at.file)]
+    chain += whole.failed.get(longest.compile_id, ()) if is_of_backend(longest) else ()
+    if place is not None and place in chain:  # the user's own calls; where the place is a library's, those as well
+        chain = chain[: len(chain) - chain[::-1].index(place)]
+        chain = [at for at in chain if whole.own.owns(at.file) or not whole.own.owns(place.file)]
+    return tuple(chain)
+
+
+def _broken(
+    events: Iterable[GraphBreak], homes: Mapping[CompileId, Function]
+) -> Mapping[BreakOutcome, dict[FunctionName, Function]]:
+    """Return the functions that breaks ended in each way; those that run eagerly whole are not eager in part, too."""
+    broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
+    for event in events:
+        if function := homes.get(event.compile_id):
+            broken[_ended(function, event.outcome)][function.name] = function
+    for name in broken[BreakOutcome.SKIPPED_FRAME]:
+        broken[BreakOutcome.SKIPPED_REST].pop(name, None)
+    return broken
 
 
 def _ended(function: Function, outcome: BreakOutcome) -> BreakOutcome:

@@ -15,6 +15,8 @@ from compiler_lens.facts.data_file import read_data
 from compiler_lens.recording.model import BreakCause
 
 _LONGEST = 10_000  # characters of a cause that are looked at
+# Types that are the text of an error, as far as it is the same for all symbols.
+_ERRORS = ("UserError: Could not guard on data-dependent expression",)
 _FILE = Path(__file__).with_name("remedies.toml")
 
 
@@ -74,7 +76,10 @@ class Rewrite(Struct, frozen=True):
     after: tuple[str, ...]  # what to write instead, with their own names
     is_complete: bool  # False: a sketch; its `...`, or what `needs` says, is left to the user
     needs: str = ""  # what the rewrite assumes
-    needs_both: bool = False  # it is to be tried, and believed only where both sides of the branch were taken
+
+
+class OfBothSides(Rewrite, frozen=True):
+    """One to be tried, and believed only where both sides of the branch were taken."""
 
 
 class RemedyTable(Struct, frozen=True):
@@ -114,7 +119,8 @@ def remedy_for(cause: BreakCause, shown: Shown | None = None) -> Remedy | None:
     """
     # Not more than torch ever says: some patterns look at each beginning for all that follows.
     said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"[:_LONGEST]
-    fit = (r for r in remedy_table().by_type.get(cause.gb_type, ()) if r.shown in {None, shown})
+    gb_type = next((error for error in _ERRORS if cause.gb_type.startswith(error)), cause.gb_type)
+    fit = (r for r in remedy_table().by_type.get(gb_type, ()) if r.shown in {None, shown})
     return next((remedy for remedy in fit if re.search(remedy.about, said)), None)
 
 

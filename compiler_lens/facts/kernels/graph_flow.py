@@ -129,10 +129,13 @@ def steps_of(nodes: Sequence[Node], stage: GraphStage) -> tuple[Step, ...]:
             parts.setdefault(maker.name, []).append(node)
     taken = {part.name for several in parts.values() for part in several if part.name not in parts}
     steps: list[Step] = []
+    later = set(ops)  # which a node of a damaged graph may read
     for node in ops.values():
+        reads = dict.fromkeys(name for name in node.inputs if name not in later)
+        later.discard(node.name)
         if node.name not in taken:
             own = tuple(part for part in parts.get(node.name, ()) if part.name in taken)
-            steps.append(Step(node, own, tuple(dict.fromkeys(node.inputs))))
+            steps.append(Step(node, own, tuple(reads)))
     return tuple(steps)
 
 

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import parsed
+from compiler_lens.facts.measured.bookkeeping import split
 
 _SETTING = re.compile(r"torch(\._dynamo\.config\.\w+ = .+)")
 _MODULES = re.compile(r"\b(warnings|logging)\.")
 _DEFINED = re.compile(r"^def (\w+)\(", re.MULTILINE)
+_ENVIRONMENT = re.compile(r"\b(environ|putenv|load_dotenv)\b|\bsys\.path\.")
 _CONTEXT = 3  # lines around a change
 
 Texts = Mapping[str, str]  # of files, by path
@@ -47,7 +49,25 @@ class Setting(Struct, frozen=True):
         return self.code
 
 
-Edit = Lines | Setting
+class Split(Struct, frozen=True):
+    """A function made two: what keeps books stays Python, and calls what computes."""
+
+    file: str
+    name: str  # qualified
+    collected: tuple[str, ...] = ()  # lines of functions that it calls, which add to lists of the module's
+
+    @property
+    def title(self) -> str:
+        """The change in a few words of code."""
+        return f"def {self.name.rpartition('.')[2]}_computed(…): …"
+
+    @property
+    def code(self) -> str:
+        """The same."""
+        return self.title
+
+
+Edit = Lines | Setting | Split
 
 
 def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
@@ -58,11 +78,14 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
         texts: the files as they are, the script among them.
         script: the file that the program begins with, where settings are made.
     """
-    file = edit.file if isinstance(edit, Lines) else script
+    file = script if isinstance(edit, Setting) else edit.file
     text = texts.get(file)
     if text is None or "\r" in text.replace("\r\n", ""):  # a line's end that only old machines know
         return None
-    new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
+    if isinstance(edit, Split):
+        new = split(text, edit.name, edit.collected)
+    else:
+        new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
     return None if new is None or new == text or parsed(new) is None else {**texts, file: new}
 
 
@@ -79,7 +102,9 @@ def _with_lines(text: str, edit: Lines) -> str | None:
     new: str | None = "\n".join([*lines[:start], *after, *lines[start + len(edit.before) :]])
     if edit.definitions and new is not None:
         new = _defining(new, start + 1, edit.definitions)
-    return _importing(new, [f"import {edit.imports}"]) if edit.imports and new is not None else new
+    if edit.imports and new is not None:
+        return _importing_torch(new, edit) if edit.imports == "torch" else _importing(new, [f"import {edit.imports}"])
+    return new
 
 
 def _starts(lines: Sequence[str], before: Sequence[str]) -> Iterator[int]:
@@ -124,13 +149,106 @@ def _with_setting(text: str, code: str) -> str | None:
     if found is None or tree is None:
         return None
     needed = [f"import {name}" for name in sorted(set(_MODULES.findall(code)))]
-    for statement in tree.body:
-        for name in statement.names if isinstance(statement, ast.Import) else ():
-            needed = [one for one in needed if one != f"import {name.asname or name.name}"]  # which stands above
-            if name.name == "torch":
-                line = f"{name.asname or 'torch'}{found[1]}"
-                return _after(text, statement.end_lineno or statement.lineno, [*needed, line])
-    return _importing(text, [*needed, "import torch", code])
+    imports = _imports_of_torch(tree)
+    if not imports:
+        return _importing(text, [*needed, "import torch", code]) if _may_import_first(text, tree) else None
+    for body, statement in reversed(imports):  # from below: those above stay where they are
+        name = _torch_in(statement)
+        above = {f"import {one}" for one in _modules_above(tree, statement.lineno)}
+        lines = [one for one in needed if one not in above] + ([] if name else ["import torch"])
+        new = _below(text, body, statement, [*lines, f"{name or 'torch'}{found[1]}"])
+        if new is None:
+            return None
+        text = new
+    return text
+
+
+def _importing_torch(text: str, edit: Lines) -> str | None:
+    """Return a text in which what an edit has written finds torch; None where that would import it too early."""
+    tree = parsed(text)
+    imports = _imports_of_torch(tree) if tree else []
+    if tree is None:
+        return None
+    if not imports:
+        return _importing(text, ["import torch"]) if _may_import_first(text, tree) else None
+    body, statement = imports[0]
+    if body is tree.body:
+        return _below(text, body, statement, ["import torch"])
+    # Below an `if` or a `try`: where torch is not there, functions are still made, and those with a mark would raise.
+    is_global = any(statement in block for one in tree.body if not _is_scope(one) for block in _blocks(one))
+    is_mark = any(line.lstrip().startswith("@") for line in edit.after)
+    return text if is_global and not is_mark and _torch_in(statement) == "torch" else None
+
+
+def _is_scope(node: ast.AST) -> bool:
+    return isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+
+
+_Import = tuple[list[ast.stmt], ast.stmt]  # a block, and a statement of it
+
+
+def _imports_of_torch(tree: ast.Module) -> list[_Import]:
+    """Return where a script imports torch: the first at its top level, else all that stand within others.
+
+    Torch reads the environment when it is imported, and may not be there: nothing imports it before the script does.
+    """
+    for finds in (_torch_in, _is_of_torch):
+        first = next((one for one in tree.body if finds(one)), None)
+        if first is not None:
+            return [(tree.body, first)]
+    blocks = list(_blocks(tree))
+    for finds in (_torch_in, _is_of_torch):
+        found = [(block, next(filter(finds, block))) for block in blocks if any(map(finds, block))]
+        if found:
+            return sorted(found, key=lambda one: one[1].lineno)
+    return []
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of statements in a node, but those that are for type checkers alone."""
+    for _, value in ast.iter_fields(node):
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, ast.AST) and not (isinstance(one, ast.If) and "TYPE_CHECKING" in ast.unparse(one.test)):
+                yield from _blocks(one)
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield value
+
+
+def _torch_in(statement: ast.stmt) -> str:
+    """Return the name that torch gets by a statement, if it imports it as a whole."""
+    for name in statement.names if isinstance(statement, ast.Import) else ():
+        if name.name == "torch":
+            return name.asname or "torch"
+        if name.name.startswith("torch.") and not name.asname:
+            return "torch"
+    return ""
+
+
+def _is_of_torch(statement: ast.stmt) -> bool:
+    modules = [name.name for name in statement.names] if isinstance(statement, ast.Import) else []
+    if isinstance(statement, ast.ImportFrom) and not statement.level:
+        modules = [statement.module or ""]
+    return any(module.split(".")[0] == "torch" for module in modules)
+
+
+def _modules_above(tree: ast.Module, line: int) -> set[str]:
+    imports = (one for one in tree.body if isinstance(one, ast.Import) and one.lineno <= line)
+    return {name.asname or name.name for one in imports for name in one.names}
+
+
+def _may_import_first(text: str, tree: ast.Module) -> bool:
+    """Whether a script that does not import torch itself does nothing before what torch finds when it is imported."""
+    return bool(tree.body) and not _ENVIRONMENT.search(text)
+
+
+def _below(text: str, body: Sequence[ast.stmt], statement: ast.stmt, added: Sequence[str]) -> str | None:
+    """Return a text with lines below a statement of a block; None where the block has no lines of its own."""
+    last = statement.end_lineno or statement.lineno
+    lines = text.split("\n")
+    indent = _indent(lines[statement.lineno - 1])
+    if not any(one.lineno == statement.lineno and one.col_offset == len(indent) for one in body):
+        return None
+    return _after(text, last, [indent + one for one in added])
 
 
 def _importing(text: str, added: Sequence[str]) -> str | None:

@@ -8,15 +8,22 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
 from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Texts, patch
-from compiler_lens.facts.measured.other_inputs import Inputs, OtherInputs, Taken
+from compiler_lens.facts.measured.other_inputs import OtherCall, OtherInputs, Taken
+from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.all_clear import Against
+from compiler_lens.facts.overview.eager import EagerPart
 from compiler_lens.facts.overview.findings import Finding
+from compiler_lens.facts.program.coverage import FunctionName
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
 _IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\):$")
 
+_DEFERS = re.compile(r"\breorderable_logging_functions\b|\b_higher_order_ops\.print\(")
+_SAYS_LESS = re.compile(r"\bcompiler\.is_compiling\(\)|\bignore_logging_")
 _UNKNOWN = re.compile(r"\.capture_(scalar_outputs|dynamic_output_shape_ops) = True")
 
 
@@ -25,6 +32,7 @@ class Target(Struct, frozen=True):
 
     at: SourceLine | None
     kind: str  # torch's type of the break; of recompiles the class of what changed
+    frame: str = ""  # the function that torch compiles, in which this is, or which leads there
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -49,6 +57,26 @@ class Offer(Struct, frozen=True):
     def drops(self) -> bool:
         """Whether compiled code then leaves out what the program does there, such as to print."""
         return isinstance(self.edit, Lines) and _IN_EAGER.match(self.edit.title) is not None
+
+    @property
+    def silences(self) -> bool:
+        """Whether compiled code then leaves out all messages of a kind, wherever they are."""
+        return isinstance(self.edit, Setting) and ".ignore_logging_functions = " in self.edit.code
+
+    @property
+    def may_say_less(self) -> bool:
+        """Whether compiled code may then print less than the program as it is."""
+        return _SAYS_LESS.search(self.code) is not None
+
+    @property
+    def defers(self) -> bool:
+        """Whether what the program prints then comes after the graph has run."""
+        return _DEFERS.search(self.code) is not None
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws by torch what the program drew by another generator: what is drawn later is another, too."""
+        return RANDOM_NEEDS in self.price
 
     @property
     def gives_unknown(self) -> bool:
@@ -90,7 +118,18 @@ class Difference(Struct, frozen=True):
     largest: float | None = None  # the largest difference of two elements; None where the shapes or types differ
     # How many there are of its kind, without the change and with it, where only that differs: all else is the same.
     numbers: tuple[int, int] | None = None
-    inputs: Inputs | None = None  # of a call with others than the program's own, how they were made
+    draws: bool = False  # random numbers come from another generator than in the program as it is
+    without: str | None = None  # without torch.compile it differs: what it raises there, or empty
+    in_backend: str = ""  # what AOTAutograd, or the program's own backend, raises, and not for the program as it is
+
+
+class StillEager(Struct, frozen=True):
+    """A function that runs eagerly, wholly or in part, and why."""
+
+    function: FunctionName
+    reason: str  # in torch's words; empty where it gave none
+    parts: tuple[EagerPart, ...] = ()  # what of it; none: its call raised while it was compiled
+    report: RecompileReport | None = None  # its recompiles, where they hit the limit
 
 
 class Observed(Struct, frozen=True):
@@ -111,13 +150,23 @@ class Observed(Struct, frozen=True):
     against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change
     is_markable: bool = False  # a graph breaks in a function that could have a mark of torch's
     computed: frozenset[tuple[str, str]] = frozenset()  # lines, by file and text, of which something is in a graph
-    eager: tuple[str, ...] = ()  # functions that run eagerly, wholly or in part
+    inlined: frozenset[tuple[str, str]] = frozenset()  # functions that torch compiles, each with one that it inlines
+    eager: tuple[StillEager, ...] = ()
     others: OtherInputs = OtherInputs()  # calls with other inputs than the program's own
+    refuted_by: OtherCall | None = None  # the first of them that speaks against what was changed
+    is_one_sided: bool = False  # a branch that was changed went one way in all calls: nothing is known of the other
+    printed: OtherWords | None = None  # what the program then prints otherwise
 
     @property
     def broken(self) -> frozenset[tuple[str, str, str]]:
         """The keys of all targets."""
         return frozenset(target.key for target in self.targets)
+
+    def is_left_beside(self, other: Target) -> bool:
+        """Return whether something is left in what torch compiles together with a function that a change is about."""
+        name = other.at.function.rpartition(".")[2] if other.at else ""
+        frames = {one.frame for one in self.targets if one.frame}
+        return other.frame in frames or any((frame, name) in self.inlined for frame in frames)
 
     @property
     def cost(self) -> tuple[int, ...]:

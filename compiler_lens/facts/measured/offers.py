@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.hints import specific_hints
-from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
-from compiler_lens.facts.breaks.rewrites import alternative, rewrite, shown_at, used_later
+from compiler_lens.facts.breaks.remedies import OfBothSides, Remedy, Rewrite, Setting, remedy_for
+from compiler_lens.facts.breaks.rewrites import allows, alternative, rewrite, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
+from compiler_lens.facts.measured.bookkeeping import collects, lines_of_books, name_at
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
-from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
+from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
@@ -25,14 +26,17 @@ from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
 from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
 from compiler_lens.facts.overview.all_clear import against
+from compiler_lens.facts.overview.eager import Extent, parts_of
 from compiler_lens.facts.overview.explanation import Explanation, explain
-from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.program.coverage import Function, Treatment
 from compiler_lens.facts.program.owners import Owner, Whose, owner_of
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.recording.model import BreakCause, Figures, Outcome, Recording, SourceLine
+from compiler_lens.recording.ids import CompileId
+from compiler_lens.recording.model import BreakCause, Figures, GraphStage, Outcome, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery, package_of
+from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Sources, sources
 
 _NOT_COMPILED = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.FAILED)
@@ -51,6 +55,7 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         *(offer for one in marks for offer in _marks(one, called)),
         *_wrappers(recording, inner, computed),
     ]
+    found += _splits([one.target for one in found], recording, own)
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
         if isinstance(one, Offer):
@@ -61,15 +66,22 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         figures, count(recording), tuple(offers.values()), others, targets, is_markable=bool(marks),
         findings=explained.findings, against=against(recording, explained),
         computed=frozenset((line.file, line.code.strip()) for line in computed),
-        eager=tuple(dict.fromkeys(one.name.name for one in eager)),
+        inlined=frozenset(_inlined(recording)),
+        eager=tuple(_still_eager(one, explained) for one in eager),
     )  # fmt: skip
+
+
+def _still_eager(function: Function, explained: Explanation) -> StillEager:
+    parts = tuple(part for part in parts_of(function) if part.extent is not Extent.BETWEEN)
+    report = next((one for one in explained.recompiles if one.limit in function.compile_ids), None)
+    return StillEager(function.name, function.reason, parts, report)
 
 
 def _offered(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[Offer | NotTried]:
     known, seen = sources(recording), seen_tensors(recording)
     for card in explained.cards:
         if not card.disabled:
-            yield from _of_card(card, known, seen, own)
+            yield from _of_card(card, recording, known, seen, own)
     for compilation in recording.compilations:
         at, cause = compilation.failure_line, compilation.failure
         if compilation.outcome is Outcome.FAILED and at and cause:
@@ -81,8 +93,10 @@ def _offered(recording: Recording, explained: Explanation, own: Ownership) -> It
     yield from _of_first_calls(recording, known, own)
 
 
-def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership) -> Iterator[Offer | NotTried]:
-    target = Target(card.place, card.gb_type)
+def _of_card(
+    card: BreakCard, recording: Recording, known: Sources, seen: SeenTensors, own: Ownership
+) -> Iterator[Offer | NotTried]:
+    target = _target(card, recording)
     theirs = (at.file for at in (*card.inside, card.place) if at and not own.owns(at.file))
     package = next((package_of(file) for file in theirs if package_of(file) and not is_machinery(file)), "")
     is_editable = card.own and card.owner.is_yours
@@ -103,6 +117,32 @@ def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership)
             yield replace(one, package=package)
 
 
+def _target(card: BreakCard, recording: Recording) -> Target:
+    compiled = {event.compile_id for event in card.events}
+    return Target(card.place, card.gb_type, _frame(compiled, recording))
+
+
+def _frame(compiled: Container[CompileId], recording: Recording) -> str:
+    """Return the name of the function of which some compilations are, without its class."""
+    names = (one.function for one in recording.compilations if one.compile_id in compiled)
+    return _whole_function(next(names, ""))
+
+
+def _inlined(recording: Recording) -> Iterator[tuple[str, str]]:
+    """Yield the functions that torch compiles with those of which they have something in their graphs."""
+    lines = (node.source for graph in recording.graphs if graph.stage is GraphStage.DYNAMO for node in graph.ops)
+    for outermost, *inner in filter(None, lines):
+        for line in inner:
+            yield _whole_function(outermost.function), _whole_function(line.function)
+
+
+def _whole_function(name: str) -> str:
+    """Return the name of the function that a resume function is the rest of, without its class."""
+    while (found := plain_function(name)) != name:
+        name = found
+    return name.rpartition(".")[2]
+
+
 def _of_failure(
     at: SourceLine, cause: BreakCause, known: Sources, seen: SeenTensors, own: Ownership
 ) -> Iterator[Offer | NotTried]:
@@ -112,6 +152,8 @@ def _of_failure(
     others = list(_alternatives(target, cause, known, seen)) if is_own and owner.is_yours else []
     yield from others
     setting = remedy.setting if remedy else None
+    if setting and not allows(known.texts.get(at.file, ""), setting.name):
+        setting = None
     for one in _of_break(target, cause, remedy, setting, found, is_own=is_own, owner=owner):
         if isinstance(one, Offer) or not others:
             yield one
@@ -122,7 +164,7 @@ def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenT
     at = target.at
     other = alternative(cause, known, at, seen) if at else None
     if at and other:
-        yield Offer(target, _lines(at, other), other.needs, needs_both=other.needs_both)
+        yield Offer(target, _lines(at, other), other.needs, needs_both=isinstance(other, OfBothSides))
     if at and (lines := substituted(at, cause, known)):
         yield Offer(target, lines, PRICE)
     if at and (lines := uncached(at, cause, known)):
@@ -141,6 +183,33 @@ def _inner_breaks(explained: Explanation, own: Ownership) -> Iterator[tuple[Brea
             yield card, card.place
 
 
+_SPLIT = (
+    "`{name}` itself is Python then, at each call, also where `fullgraph=True` is asked for: it keeps time, counts,"
+    " adds to lists and says what it said; what it computes is `{inner}`, which is compiled"
+)
+_COLLECTED = (
+    "; what compiled code adds is in the list after the call, not within it, and calls of `{name}` alone put it there"
+)
+
+
+def _splits(targets: Iterable[Target], recording: Recording, own: Ownership) -> Iterator[Offer]:
+    """Give the functions that torch.compile was given in two, where what only keeps books breaks a graph."""
+    known = sources(recording)
+    for defined in dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)):
+        text = known.texts.get(defined.file, "")
+        name = name_at(text, defined.line)
+        kept = lines_of_books(text, name) if name else frozenset[int]()
+        for target in targets:
+            at = target.at
+            if at is None or at.file != defined.file or not name:
+                continue
+            is_inner = at.line not in kept and target.frame == name.rpartition(".")[2] and collects(text, at.line)
+            if at.line in kept or is_inner:
+                edit = edits.Split(defined.file, name, (at.code.strip(),) if is_inner else ())
+                price = _SPLIT.format(name=name, inner=f"{name.rpartition('.')[2]}_computed")
+                yield Offer(target, edit, price + (_COLLECTED.format(name=name) if is_inner else ""))
+
+
 def _last_resorts(
     recording: Recording, inner: Sequence[tuple[BreakCard, SourceLine]]
 ) -> Iterator[tuple[Target, Markable]]:
@@ -149,7 +218,7 @@ def _last_resorts(
     for card, place in inner:
         found = markable(place, known)
         if found and (place.file, found.function.lineno) not in given:
-            yield Target(place, card.gb_type), found
+            yield _target(card, recording), found
 
 
 def _wrappers(
@@ -158,7 +227,7 @@ def _wrappers(
     known = sources(recording)
     for card, place in inner:
         if not card.cause.gb_type.startswith(OF_VALUES) and (mark := kept_out(place, known, computed)):
-            yield Offer(Target(place, card.gb_type), *mark, is_last_resort=True, keeps_computed=True)
+            yield Offer(_target(card, recording), *mark, is_last_resort=True, keeps_computed=True)
 
 
 def _marks(at: tuple[Target, Markable], called: Sequence[Called]) -> Iterator[Offer]:
@@ -203,7 +272,8 @@ def _of_first_calls(recording: Recording, known: Sources, own: Ownership) -> Ite
 
 
 def _of_recompile(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:
-    target = Target(cause.line, cause.cause.value)
+    recompiled = {one.recompile.compile_id for one in cause.changes}
+    target = Target(cause.line, cause.cause.value, _frame(recompiled, recording))
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     if setting := cause.fix.setting:
         offers.append(Offer(target, edits.Setting(setting.code), setting.price))

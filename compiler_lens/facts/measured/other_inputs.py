@@ -66,6 +66,7 @@ class Untried(Enum):
     """Why there are no calls with other inputs."""
 
     ACCELERATOR = "accelerator"  # they are made in a forked process, which has none
+    MEMORY = "memory"  # what it shares with other processes and with files cannot be found on this system
     ENDED = "ended"  # the run in which they were to be made did not come to its end
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -89,7 +89,7 @@ def eager(recording: Recording, summary: Summary) -> Eager:
     ended = Counter(c.outcome for c in own if not c.door)
     parts = [
         *_stances(recording),
-        *(part for function in functions for part in _function(function)),
+        *(part for function in functions for part in parts_of(function)),
         *_findings(summary),
     ]
     extents = list(Extent)
@@ -123,7 +123,8 @@ def _stances(recording: Recording) -> Iterator[EagerPart]:
         yield EagerPart(name, Reason.STANCE, Extent.IN_FORCE, forced.name, forced.place, calls=calls)
 
 
-def _function(function: Function) -> Iterator[EagerPart]:
+def parts_of(function: Function) -> Iterator[EagerPart]:
+    """Yield what of a function runs eagerly and why, as far as its frames tell."""
     broken = [event for frame in function.frames for event in frame.breaks]
     if function.treatment is Treatment.EAGER:
         suppressed = next((frame.suppressed for frame in function.frames if frame.suppressed), None)
@@ -140,11 +141,8 @@ def _function(function: Function) -> Iterator[EagerPart]:
         return
     if function.treatment is Treatment.LIMIT:
         yield EagerPart(function.name, Reason.LIMIT, Extent.UNFIT, function.reason, None)
-    rest = [event for event in broken if event.outcome is BreakOutcome.SKIPPED_REST]
     if function.eager_lines:
-        why, place = (_cause(rest[0]), _place(rest[0])) if rest else (function.reason, None)
-        reason = Reason.GRAPH_BREAK if rest else Reason.SKIPPED
-        yield EagerPart(function.name, reason, Extent.REST, why, place, function.eager_lines)
+        yield _rest(function, broken)
     told: set[tuple[object, str]] = set()
     for event in broken:
         key = (_place(event), _cause(event))
@@ -153,6 +151,18 @@ def _function(function: Function) -> Iterator[EagerPart]:
             is_wanted = bool(event.causes) and is_disabling(event.causes[0])
             reason = Reason.DISABLED if is_wanted else Reason.GRAPH_BREAK
             yield EagerPart(function.name, reason, Extent.BETWEEN, _cause(event), _place(event))
+
+
+def _rest(function: Function, broken: Sequence[GraphBreak]) -> EagerPart:
+    # Where what goes on after a break breaks for good itself, its frame is skipped.
+    rest = next((event for event in broken if event.outcome is not BreakOutcome.SPLIT), None)
+    if rest:
+        why, at = _cause(rest), _place(rest)
+        return EagerPart(function.name, Reason.GRAPH_BREAK, Extent.REST, why, at, function.eager_lines)
+    limited = next((frame for frame in function.frames if frame.outcome is Outcome.RECOMPILE_LIMIT), None)
+    if limited:  # what goes on after a break was compiled too often
+        return EagerPart(function.name, Reason.LIMIT, Extent.UNFIT, limited.reason, None, function.eager_lines)
+    return EagerPart(function.name, Reason.SKIPPED, Extent.REST, function.reason, None, function.eager_lines)
 
 
 def _findings(summary: Summary) -> Iterator[EagerPart]:

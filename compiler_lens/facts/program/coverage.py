@@ -28,7 +28,10 @@ from compiler_lens.recording.resume_names import plain_function, resumed
 from compiler_lens.recording.source_text import Sources, sources
 
 # torch's own words in ConvertFrameAssert.__call__(), 2.11 to 2.15; all that comes out is "an error was suppressed".
-_GENERATOR = "Generators cannot be compiled directly with `torch.compile`."
+_GENERATOR = (
+    "Generators cannot be compiled directly with `torch.compile`. "
+    "Call a generator from inside of a non-generator Python function and compile that function instead."
+)
 
 # What a frame counts as when its compilations ended differently: what hurts the user most.
 _OUTCOME_ORDER = (

@@ -20,7 +20,7 @@ from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
 from compiler_lens.facts.recompiles.guard_values import EntryValues
 from compiler_lens.facts.recompiles.recompile_facts import Decided, Facts, whole_line
 from compiler_lens.facts.recompiles.serving import Stage, stages
-from compiler_lens.facts.recompiles.written import WORD, entered_from, writing_line
+from compiler_lens.facts.recompiles.written import WORD, entered_from, writing_lines
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, Recompile, SourceLine, Tried
 from compiler_lens.recording.source_text import Sources
@@ -76,6 +76,7 @@ class RecompileCause(Struct, frozen=True):
     is_serving: bool = False  # what tells a call for the prompt (prefill) from one for a token after it (decode)
     tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
     all_changes: tuple[Change, ...] = ()  # of what changed, for other causes, too; empty if this is the only one
+    may_change: tuple[SourceLine, ...] = ()  # lines that may, where it is not known which of them run
     pinned: SourceLine | None = None  # of a size: the line that needs it as a number whenever it is compiled, a loop's
 
     @property
@@ -133,6 +134,7 @@ class _Known(Struct, frozen=True):
     most: int  # recompiles of the frame that has most of them
     line: SourceLine | None  # that depends on what changed
     writes: SourceLine | None  # of the user's own that changes it
+    may_change: tuple[SourceLine, ...]  # of the user's own, if that is not known of any
     uses: frozenset[Use]  # of a number
     follows: SourceLine | None  # the break that hands it over
     pinned: SourceLine | None  # that needs a size as a number
@@ -153,20 +155,22 @@ def cause_of(
     return RecompileCause(
         kind, subject, known.changes, worded(fix, named), known.writes or known.pinned or known.line, known.seconds,
         known.most <= fix.free, known.follows, known.objects, known.is_serving, pinned=known.pinned,
+        may_change=known.may_change,
     )  # fmt: skip
 
 
 def _known(kind: CauseClass, subject: str, group: Sequence[Decided], facts: Facts) -> _Known:
     changes = _changes(group, facts)
     line = next((line for decided in group if (line := _line(decided, facts))), None)
-    writes, used = _written_and_used(kind, subject, group[0], line, facts)
+    written, used = _written_and_used(kind, subject, group, line, facts)
     value = facts.values.get(changes[0].frame, EntryValues()).values.get(group[0].failed.key, "")
     return _Known(
         changes,
         sum(_seconds(change, facts) for change in changes),
         max(Counter(change.frame for change in changes).values()),
         line,
-        writes,
+        written[0] if len(written) == 1 else None,
+        written if len(written) > 1 else (),
         used,
         _follows(group, facts),
         _pinned(group, facts) if kind in _PINNED else None,
@@ -193,18 +197,26 @@ def _seconds(change: Change, facts: Facts) -> float:
 
 
 def _written_and_used(
-    kind: CauseClass, subject: str, decided: Decided, line: SourceLine | None, facts: Facts
-) -> tuple[SourceLine | None, frozenset[Use]]:
-    """Return the line of the user's that changes a value, and what a number is used for."""
+    kind: CauseClass, subject: str, group: Sequence[Decided], line: SourceLine | None, facts: Facts
+) -> tuple[tuple[SourceLine, ...], frozenset[Use]]:
+    """Return the line of the user's that changes a value, or all that may, and what a number is used for."""
     if line is None or kind not in {*_WRITTEN, *_HELD}:
-        return None, frozenset()
-    compilation = facts.compilations.get(decided.recompile.compile_id)
+        return (), frozenset()
+    compilation = facts.compilations.get(group[0].recompile.compile_id)
     start = compilation.definition or compilation if compilation else line
     entered = entered_from(facts.texts, line.file, start.line) if start.file == line.file else ()
-    writes = writing_line(facts.texts, line, subject, entered) if kind in _WRITTEN else None
+    writes = writing_lines(facts.texts, line, subject, entered, _ran(group, facts)) if kind in _WRITTEN else ()
     name = subject.removeprefix("global ")
     used = uses(facts.texts, line.file, line.line, name, entered) if kind in _HELD else None
     return writes, used or frozenset()
+
+
+def _ran(group: Sequence[Decided], facts: Facts) -> frozenset[tuple[str, int]]:
+    """The lines that put something into a graph of these recompiles, or of what they were compared with."""
+    ids = {decided.recompile.compile_id for decided in group}
+    ids |= {facts.epochs.entry(decided.recompile, decided.failure) for decided in group if decided.failure}
+    nodes = (node for one in ids for graph in facts.graphs.get(one, ()) for node in graph.nodes)
+    return frozenset((at.file, at.line) for node in nodes for at in node.source)
 
 
 def _chosen(  # noqa: PLR0913, PLR0917 -- what a fix is chosen by

@@ -47,7 +47,8 @@ _RAISED = re.compile(r"(?:AttributeError: )?'(\w+)' object has no attribute '(\w
 _OVERLAP = re.compile(r"check_overlapping\(overlapping=\[((?:(?!\], non_).)*)\], non_overlapping=\[(.*)\]\)")
 _BACKENDS = frozenset(("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA", "PrivateUse1", "IPU", "VE", "MTIA"))
 # Causes that ask what class a value is of.
-OF_CLASS = frozenset((_C.BOOL_OR_NONE, _C.OBJECT_TYPE, _C.TENSOR_TYPE))
+OF_CLASS = frozenset((_C.BOOL_OR_NONE, _C.OBJECT_TYPE, _C.TENSOR_TYPE, _C.TENSOR_OR_NUMBER))
+_NUMBERS = frozenset(("int", "float", "bool", "complex"))  # types of what is passed in place of a tensor
 
 # Where batches and sequences are: by the number of dimensions, and for two by names that speak of tokens.
 _TOKENS = re.compile(r"ids|mask|token|label|position", re.IGNORECASE)
@@ -239,7 +240,8 @@ def _sentence(  # noqa: C901, PLR0911, PLR0912 -- one for each sentence
             cause, subject = _C.AUTOCAST, "autocast"
         return Failed(cause, subject, f"global {name}", failure.old, failure.new)
     if text.startswith("expected type of "):
-        cause = _C.BOOL_OR_NONE if "NoneType" in failure.old + failure.new else _C.TENSOR_TYPE
+        cause = _C.TENSOR_OR_NUMBER if _plain(_C.TENSOR_TYPE, failure.new) in _NUMBERS else _C.TENSOR_TYPE
+        cause = _C.BOOL_OR_NONE if "NoneType" in failure.old + failure.new else cause
         old = "" if failure.old == "a tensor type" else failure.old  # torch before 2.15 does not say which
         new = "None" if "NoneType" in failure.new else failure.new
         return Failed(cause, name, f"type of {name}", old, new)

@@ -31,6 +31,7 @@ class CauseClass(Enum):
     INFERENCE_TENSOR = "tensor of inference mode"
     REQUIRES_GRAD = "requires_grad"
     TENSOR_TYPE = "type of tensor"
+    TENSOR_OR_NUMBER = "tensor or number"
     ALIASING = "one tensor passed twice"
     SHARED_MEMORY = "shared memory"
     INT_ARGUMENT = "Python int"

@@ -45,7 +45,7 @@ _IN_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
 _POSITIONAL = re.compile(r"\bargs\[(\d+)\]")
 _KEYWORD = re.compile(r"\bkwargs\['(\w+)'\]")
 _MODULE = re.compile(r"(?<![\w.'\"])fn(?=[.\[]|$)")
-_ON_STACK = re.compile(r"\b___stack\d+\b")
+_ON_STACK = re.compile(r"\b___stack(\d+)\b")  # of a resume function: what its line had computed before the break
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -108,9 +108,22 @@ def phrase(text: str, names: Names) -> str:
         number = int(found[1])
         what = f"the {_ORDINALS[number] if number < len(_ORDINALS) else f'{number + 1}th'} argument ({found[0]})"
     elif names.break_line is not None and (found := _ON_STACK.match(text)):
-        what = f"the value at line {names.break_line}"
+        what = _of_line(found, names.break_line)
+    elif (line := names.break_line) is not None:
+        return _ON_STACK.sub(lambda m: _of_line(m, line), text)
     rest = text[found.end() :].removeprefix(".") if what and found else ""
     return f"{rest} of {what}" if rest else what or text
+
+
+def stack_names(text: str) -> tuple[str, ...]:
+    """Return torch's names of values on the stack in a guard of its, each once."""
+    return tuple(dict.fromkeys(found[0] for found in _ON_STACK.finditer(text)))
+
+
+def _of_line(on_stack: re.Match[str], line: int) -> str:
+    number = int(on_stack[1])
+    which = f"{_ORDINALS[number] if number < len(_ORDINALS) else f'{number + 1}th'} " if number else ""
+    return f"the {which}value at line {line}"
 
 
 def _of_function(compilation: Compilation, texts: Sources) -> Names:

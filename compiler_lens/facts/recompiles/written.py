@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -16,31 +16,69 @@ _INSIDE = re.compile(r"(?:len\(|the keys of |[^ ]+ in )(?P<holder>[\w.\[\]'\"]+)
 _CHANGING = "append|extend|insert|pop|popleft|appendleft|remove|clear|add|discard|update|setdefault|popitem"
 
 
-def writing_line(texts: Sources, at: SourceLine, subject: str, entered: Iterable[Definition] = ()) -> SourceLine | None:
-    """Return the line that computes a value anew from itself, or puts something into what holds it; None if none does.
+def writing_lines(
+    texts: Sources,
+    at: SourceLine,
+    subject: str,
+    entered: Iterable[Definition] = (),
+    ran: Iterable[tuple[str, int]] = (),
+) -> tuple[SourceLine, ...]:
+    """Return the line that computes a value anew from itself, or puts something into what holds it; none if none does.
+
+    Several, if it is not known that the compiled code runs any of them: those of other functions of the file, too.
 
     Args:
         texts: the texts of files.
         at: a line that reads the value: it is looked at first, then its function, its class, and what else was entered.
         subject: the value: `self.step`, `len(self.cache)`.
         entered: functions of the same file that the compiled code may call.
+        ran: lines, by file and number, that the compiled code is known to run.
 
     """
     written = _written(subject)
     if not written:
-        return None
+        return ()
     if written.search(at.code):
-        return at
+        return (at,)
     here = texts.function_at(at.file, at.line)
     owner = here.name.rpartition(".")[0] if here else ""
     inside = sorted(entered, key=lambda d: (not owner or d.name.rpartition(".")[0] != owner, d.line))
+    found: list[int] = []
     for function in [here, *inside] if here else []:
         numbers = range(function.line, function.last + 1)
-        if found := next((n for n in numbers if written.search(texts.line(at.file, n))), None):
-            return replace(
-                at, line=found, code=texts.line(at.file, found).strip(), function=function.name.rpartition(".")[2]
-            )
-    return None
+        found += [n for n in numbers if n not in found and written.search(texts.line(at.file, n))]
+    passed = [n for file, n in {(at.file, at.line), *ran} if file == at.file]
+    known = next((n for n in found if _is_run(texts, at.file, n, passed)), None)
+    if known is not None or not found:
+        return () if known is None else (_line_at(texts, at, known),)
+    return tuple(_line_at(texts, at, n) for n in sorted({*found, *_others(texts, at.file, subject, written)}))
+
+
+def _is_run(texts: Sources, file: str, number: int, passed: Iterable[int]) -> bool:
+    """Whether a line runs whenever its function does, or stands in the same branches as one that ran."""
+    arms = texts.arms(file, number)
+    if not arms:
+        return True
+    return any(arms <= (texts.arms(file, n) or frozenset()) for n in passed)
+
+
+def _others(texts: Sources, file: str, subject: str, written: re.Pattern[str]) -> Iterator[int]:
+    """The lines of a file that give an attribute a value, in whichever function, but where the object is made."""
+    *path, last = [""] if _INSIDE.match(subject) else WORD.findall(subject.removeprefix("global "))
+    given = (
+        re.compile(rf"\A\s*[\w.\[\]]{{1,200}}\.{re.escape(last)}\s*(?:[^\s\w=!<>]{{1,2}})?=(?!=)") if path else written
+    )
+    for number, text in enumerate(texts.lines(file), 1):
+        if given.search(text) and not text.lstrip().startswith("#"):
+            function = texts.function_at(file, number)
+            if function is None or not function.name.endswith("__init__"):
+                yield number
+
+
+def _line_at(texts: Sources, at: SourceLine, number: int) -> SourceLine:
+    function = texts.function_at(at.file, number)
+    name = function.name.rpartition(".")[2] if function else "<module>"
+    return replace(at, line=number, code=texts.line(at.file, number).strip(), function=name)
 
 
 def entered_from(texts: Sources, file: str, line: int) -> tuple[Definition, ...]:

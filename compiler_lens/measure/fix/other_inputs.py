@@ -20,9 +20,10 @@ from msgspec import Struct
 
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree
-from compiler_lens.facts.measured.other_inputs import Counted, Inputs
+from compiler_lens.facts.measured.other_inputs import Counted, Inputs, Untried
 from compiler_lens.measure.fix.results import Keeper, Kept
 from compiler_lens.measure.program import described, leaves
+from compiler_lens.measure.sandbox import copies
 from compiler_lens.measure.sandbox.copies import Tell, told_by_a_copy
 from compiler_lens.measure.sandbox.restoring import restoring_state
 
@@ -33,6 +34,13 @@ _SILENCE = 10.0  # seconds for one
 _LARGE = 1_000
 
 Reached = Callable[[Any], Sequence[torch.Tensor]]
+
+
+def impossible() -> Untried | None:
+    """Return why calls with other inputs cannot be made here; None where they can."""
+    if torch.accelerator.is_available():
+        return Untried.ACCELERATOR
+    return None if copies.can_keep_memory_apart() else Untried.MEMORY
 
 
 class CountedLines:

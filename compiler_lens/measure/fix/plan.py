@@ -12,7 +12,8 @@ from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.facts.measured.other_inputs import Counted, OtherInputs
 from compiler_lens.recording.model import Results, SourceLine
 
-RECORDING, RESULTS, OUTCOME, OUTPUT = "run.clens", "results.pt", "outcome.json", "output.txt"  # in a trial's folder
+RECORDING, RESULTS, OUTCOME = "run.clens", "results.pt", "outcome.json"  # in a trial's folder
+OUTPUT, ERRORS = "output.txt", "errors.txt"  # what it prints
 
 FORKS = "forks"  # what a process says that has torch, and forks for each run
 
@@ -37,6 +38,7 @@ class Plan(Struct, frozen=True):
     reference: str = ""  # results to compare with
     is_eager: bool = False  # without torch.compile
     is_aot: bool = False  # AOTAutograd traces what Dynamo captured
+    has_own_backend: bool = False  # the program's own backend compiles it
     observe: frozenset[str] = (
         frozenset()
     )  # files: of calls of their functions is kept what these were given and returned

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from compiler_lens.decode.recording_file import load
-from compiler_lens.measure.fix.plan import FORKS, OUTCOME, OUTPUT, RECORDING, Outcome, Plan
+from compiler_lens.measure.fix.plan import ERRORS, FORKS, OUTCOME, OUTPUT, RECORDING, Outcome, Plan
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.model import Recording
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _PLAN = "plan.json"
-_TAIL = 4_000  # bytes of what a program printed last
+_TAIL = 4_000  # bytes of what a program said last
+_MOST = 1 << 21  # bytes of what it printed
 _START = (
     "import sys; sys.path.append(sys.argv[1]); from compiler_lens.cli.tried_program import main; main(sys.argv[2:])"
 )
@@ -38,7 +39,8 @@ class Ended(Struct, frozen=True):
 
     outcome: Outcome
     recording: Recording
-    printed: str = ""  # the last of it
+    printed: str = ""  # all of it, or more than anybody reads
+    last: str = ""  # what it said last, an error if there is one
     is_late: bool = False  # it was stopped when its time was over
 
 
@@ -82,11 +84,14 @@ class Processes:
             recording = load(folder / RECORDING)
         except RecordingFileError:
             recording = Recording()
-        return Ended(outcome, recording, _tail(folder / OUTPUT), is_late=status is None)
+        printed = _read(folder / OUTPUT)
+        return Ended(outcome, recording, printed, _tail(folder / ERRORS) or printed[-_TAIL:], is_late=status is None)
 
     def _fresh(self, folder: Path, seconds: float) -> int | None:
         """Run in a new interpreter: its exit status, or None if it is late."""
-        with (folder / OUTPUT).open("wb") as output, self._started([str(folder / _PLAN)], output) as process:
+        with contextlib.ExitStack() as stack:
+            output, errors = (stack.enter_context((folder / name).open("wb")) for name in (OUTPUT, ERRORS))
+            process = stack.enter_context(self._started([str(folder / _PLAN)], output, errors))
             try:
                 return process.wait(seconds)
             except subprocess.TimeoutExpired:
@@ -109,14 +114,16 @@ class Processes:
         return int(status or -signal.SIGKILL) if is_done else None
 
     @contextlib.contextmanager
-    def _started(self, arguments: list[str], output: IO[bytes] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a process whose output goes into a file; without one it is asked, and answers, by its streams."""
+    def _started(
+        self, arguments: list[str], output: IO[bytes] | None = None, errors: IO[bytes] | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """Start a process whose output goes into files; without them it is asked, and answers, by its streams."""
         # A group of its own: Ctrl-C is for us, and whatever it leaves running ends with it.
         process = subprocess.Popen(  # noqa: S603 -- Python, and the user's own program
             [*self._command, *arguments],
             stdin=subprocess.DEVNULL if output else subprocess.PIPE,
             stdout=output or subprocess.PIPE,
-            stderr=output,
+            stderr=errors,
             env=self._environment,
             start_new_session=True,
         )
@@ -139,10 +146,15 @@ def _line(stream: IO[bytes] | None) -> str:
     return stream.readline().decode().strip() if stream else ""
 
 
+def _read(file: Path) -> str:
+    with file.open("rb") as opened:
+        return opened.read(_MOST).decode("utf-8", "replace")
+
+
 def _tail(file: Path) -> str:
     with file.open("rb") as opened:
         opened.seek(max(file.stat().st_size - _TAIL, 0))
-        return opened.read().decode("utf-8", "replace")
+        return opened.read().decode("utf-8", "replace").strip()
 
 
 def _died(status: int | None, seconds: float) -> str:

@@ -19,13 +19,13 @@ from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import recorded
 from compiler_lens.capture.torch_api import settings
-from compiler_lens.facts.measured.other_inputs import OtherInputs, Untried
+from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.observing import Observer
-from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
+from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
 from compiler_lens.measure.fix.plan import OUTCOME, RECORDING, RESULTS, Outcome, Plan
 from compiler_lens.measure.fix.watching import Watch
-from compiler_lens.measure.program import Program, as_calls, callable_of, described
+from compiler_lens.measure.program import Program, as_calls, callable_of, cause, described
 from compiler_lens.measure.what_if import captured
 from compiler_lens.recording.errors import UsageError
 
@@ -44,19 +44,20 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
     """Run the program as the plan says, and end this process: nothing of it is run any more, also no exit handlers.
 
     Args:
-        plan: what to run. Torch generates nothing: graphs run as Dynamo captured them.
+        plan: what to run. Torch generates nothing, unless the plan says so: graphs run as Dynamo captured them.
         make: for a factory: returns the model, and its calls.
     """
     with contextlib.ExitStack() as stack:
         # Before the recording: it has the stances that the program takes.
         stance = "force_eager" if plan.is_eager else "default"
-        backend = None if plan.is_eager else "aot_eager" if plan.is_aot else captured
+        is_own = plan.is_eager or plan.has_own_backend
+        backend = None if is_own else "aot_eager" if plan.is_aot else captured
         stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
         if plan.with_others:  # each kind of inputs may be compiled by itself
             stack.enter_context(settings.dynamo_settings({"recompile_limit": _MOST_RECOMPILES}))
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
         observer, lines = Observer(plan.observe), CountedLines(plan.count_lines)
-        others = OtherCalls(lines) if plan.with_others and not torch.accelerator.is_available() else None
+        others = OtherCalls(lines) if plan.with_others and impossible() is None else None
 
         def end(error: BaseException | None = None) -> None:
             recorder.close()
@@ -107,7 +108,8 @@ class _Run(Struct, frozen=True):
 
     def end(self, error: BaseException | None) -> None:
         """Leave what came of it, and end."""
-        said, line = described(error) if error is not None and not _is_success(error) else ("", None)
+        told = cause if self.plan.is_aot or self.plan.has_own_backend else described
+        said, line = told(error) if error is not None and not _is_success(error) else ("", None)
         if isinstance(error, UsageError):
             said = str(error)
         outcome = Outcome(
@@ -142,7 +144,7 @@ class _Run(Struct, frozen=True):
     def _with_others(self, outcome: Outcome) -> Outcome:
         plan = self.plan
         if self.others is None:
-            return replace(outcome, others=OtherInputs(untried=Untried.ACCELERATOR))
+            return replace(outcome, others=OtherInputs(untried=impossible()))
         kept, lost = self.others.keeper.kept, len(self.others.lost)
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)

@@ -8,7 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Texts, edited
-from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Trial, as_it_was
+from compiler_lens.facts.measured.fix import (
+    Difference,
+    Fix,
+    NotTried,
+    NotTriedBecause,
+    Observed,
+    Offer,
+    Trial,
+    as_it_was,
+)
 from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
@@ -58,6 +67,13 @@ class Search:
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
         self._failed_on_unknown: set[Edit] = set()  # the same of, and on top of, settings that give unknown numbers
         self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
+        self._ahead = 0
+
+    @property
+    def ahead(self) -> tuple[int, int]:
+        """How many trials may follow the one that begins: of what is being gone through, and of all; no more."""
+        most = _MOST - len(self._tried) - 1
+        return min(self._ahead, most), most
 
     def result(self) -> Fix:
         """Try until nothing improves."""
@@ -69,8 +85,23 @@ class Search:
             self._by_value = False
             self._failed_on_unknown.clear()  # with values in place of most of them it may do
             self._walked(state)
+        return self._concluded()
+
+    def without_unknown(self, error: str) -> Fix:
+        """Return what is best without settings that give unknown numbers, as what compiles the best raises an error."""
+        refused = self._best()
+        for place, trial in enumerate(self._tried):
+            if any(offer.gives_unknown for offer in trial.offers):
+                self._tried[place] = replace(trial, helps=False)
+        if refused is not None:
+            differs = Difference("error", 0, 0, in_backend=error)
+            observed = replace(refused.observed, results=Results.DIFFER, difference=differs)
+            self._tried[self._place(refused.offers)] = replace(refused, observed=observed, helps=False)
+        return self._concluded()
+
+    def _concluded(self) -> Fix:
         best = self._best()
-        best = self._pruned(best) if best else None
+        best = self._with_hidden(self._pruned(best)) if best else None
         last = best.observed if best else self._first.observed
         # Where one of several changes of a line is made, the others do not find the line any more.
         done = {offer.target.key for trial in self._tried for offer in trial.offers}
@@ -123,7 +154,9 @@ class Search:
 
     def _pruned(self, best: Trial) -> Trial:
         """Leave out what the other offers of a trial do as well without, the first ones first."""
+        self._ahead = len(best.offers)
         for offer in best.offers if len(best.offers) > 1 else ():
+            self._ahead -= 1
             rest = tuple(one for one in best.offers if one is not offer)
             if rest:
                 self._try(self._first, rest)
@@ -132,6 +165,44 @@ class Search:
                 found = next((trial.offers for trial in alike if trial.observed.whole_cost <= cost), best.offers)
                 best = self._tried[self._place(found)] if self._is_confirmed(found) else best
         return best
+
+    def _with_hidden(self, best: Trial) -> Trial:
+        """Make what helped by itself again where it does no harm, and what it does may be hidden by what is left.
+
+        Torch tells of one cause for each compilation, and compiles no further what runs eagerly from its first break:
+        whoever mends by hand what is left would find the other causes again.
+        """
+        hidden: list[Offer] = []
+        texts = best.texts
+        for offer in self._helped():
+            known = {one.target.key for one in (*best.offers, *hidden)} | best.observed.broken
+            is_hidden = offer.target.key not in known and best.observed.is_left_beside(offer.target)
+            new = edited(offer.edit, texts, self._script) if is_hidden else None
+            if new is not None:
+                hidden, texts = [*hidden, offer], new
+        if not hidden:
+            return best
+        every = (*best.offers, *hidden)
+        same = next((trial.offers for trial in self._tried if set(trial.offers) == set(every)), every)
+        found = self._states.get(same) or self._try(self._states[best.offers], tuple(hidden))
+        if found is None or found.observed.whole_cost > best.observed.whole_cost:
+            return best
+        place, is_equal = self._place(same), found.observed.results is best.observed.results
+        self._tried[place] = replace(self._tried[place], helps=is_equal)
+        return self._tried[place] if self._is_confirmed(same) else best
+
+    def _helped(self) -> Iterable[Offer]:
+        """Return what compiled more when it was made, each once, but last resorts."""
+        found: dict[Edit, Offer] = {}
+        for trial in self._tried:
+            *others, last = trial.offers
+            before = self._states.get(tuple(others)) if others else self._first
+            is_plain = not (last.is_last_resort or last.needs_both)
+            if before is None:  # several were made at once, and it does not show what the last of them did
+                continue
+            if trial.helps and is_plain and trial.observed.cost < before.observed.cost:
+                found.setdefault(last.edit, last)
+        return found.values()
 
     def _last_round(self, base: _State) -> _State | None:
         seen = base.observed
@@ -151,7 +222,9 @@ class Search:
         waiting = [one for one in base.waiting if one.is_last_resort is is_last and one not in offered]
         waiting = [one for one in waiting if not (self._by_value and one.gives_unknown)]
         again = [one for one in waiting if base.observed.broken and one.target.key not in base.observed.broken]
+        self._ahead = len(offered) + len(again) + 1  # the last one is of those together that help
         for offer in (*offered, *again):
+            self._ahead -= 1
             found = self._try(base, (offer,))
             is_more = found is not None and (offer not in again or found.observed.cost < base.observed.cost)
             if found is not None and is_more and self._is_better(found, base):
@@ -166,8 +239,10 @@ class Search:
         gaining = [state for state in helping if state.observed.cost < base.observed.cost]
         together = _one_for_each_target(gaining or helping)
         if len(together) > 1:
+            self._ahead = 0
             found = self._try(base, together)
-            if found is not None and self._is_better(found, ranked[0]):
+            is_kinder = found is not None and self._is_better(found, base) and _ranked(found) < _ranked(ranked[0])
+            if found is not None and (is_kinder or self._is_better(found, ranked[0])):
                 ranked.insert(0, found)
         best = next((self._states[one.offers] for one in ranked if self._is_confirmed(one.offers)), None)
         return replace(best, waiting=tuple(one for one in every if one not in best.offers)) if best else None
@@ -224,9 +299,10 @@ class Search:
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
 
 
-def _ranked(found: _State | Trial) -> tuple[tuple[int, ...], int]:
+def _ranked(found: _State | Trial) -> tuple[tuple[int, ...], bool, int, int]:
     """Return what is best of several: what compiles most; of equals what keeps most of what the program does."""
-    return found.observed.whole_cost, sum(offer.drops for offer in found.offers)
+    silenced, dropped = sum(one.silences for one in found.offers), sum(one.drops for one in found.offers)
+    return found.observed.whole_cost, found.observed.printed is not None, silenced, dropped
 
 
 def _once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
@@ -240,9 +316,12 @@ def _once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
 
 
 def _one_for_each_target(states: Iterable[_State]) -> tuple[Offer, ...]:
-    """Return the last offer of each state; of several for one thing that of the best."""
+    """Return the last offer of each state; of several for one thing that of the best.
+
+    One line that is left out is better than all messages of its kind, although that may end more breaks.
+    """
     found: dict[tuple[str, str, str], Offer] = {}
-    for state in sorted(states, key=_ranked):
+    for state in sorted(states, key=lambda one: (one.offers[-1].silences, *_ranked(one))):
         offer = state.offers[-1]
         found.setdefault(offer.target.key, offer)
     edits: Mapping[Edit, Offer] = {offer.edit: offer for offer in found.values()}

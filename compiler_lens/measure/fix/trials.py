@@ -17,6 +17,7 @@ from compiler_lens.facts.measured.edits import Texts
 from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import Counted, Inputs, OtherInputs, Taken, Untried, sides
+from compiler_lens.facts.measured.printed import Known, known
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, Processes
@@ -25,7 +26,8 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
 
 _SHOWN = 3  # lines of what a program printed last
-_LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with other inputs
+_OWN_BACKEND = 240.0  # seconds for a run that generates code
+_LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with a change, or other inputs
 
 
 class Asked(Struct, frozen=True):
@@ -54,6 +56,7 @@ class _Others(Struct, frozen=True):
     unsure: frozenset[tuple[int, Inputs]]  # calls that give something else when they are compiled, without any change
     counted: Counted  # how often lines ran
     calls: int  # of the program's own, that were made
+    is_aot: bool  # AOTAutograd takes its graphs, as Inductor has it do
     untried: Untried | None = None
 
 
@@ -63,17 +66,21 @@ class _Runs:
         self._number = 0
         self._reference = ""
         self._texts: Texts = {}
+        self._printed: Known | None = None  # by the program as it is
+        self._is_alike_in_eager: bool | None = None  # what it computes, compiled and not; None until that is asked
         self._called: tuple[Called, ...] = ()
         self._recordings: list[tuple[Observed, Recording]] = []
-        self._longest = 0.0  # seconds, of a run with other inputs
+        self._longest = 0.0  # seconds, of a run with a change, or with other inputs
         self._others: _Others | None = None  # once a change has helped
+        self._search: Search | None = None
 
     def result(self) -> Fix:
         self._tell("the program as it is")
         begun = time.monotonic()
         ended = self._run()
         # Other inputs may make a program much longer: a loop as often as a number says.
-        self._longest = _LONGER * (time.monotonic() - begun) + _AT_LEAST
+        taken = time.monotonic() - begun
+        self._longest = _LONGER * taken + _AT_LEAST
         if ended.is_late:
             raise UsageError(
                 f"the program as it is was {ended.outcome.error}: give it longer with --timeout SECONDS, or end it"
@@ -89,18 +96,23 @@ class _Runs:
         first = self._seen(ended)
         if not (first.offers or first.is_markable):
             return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager)
-        self._tell("the program as it is, once more")
+        self._tell(f"the program as it is, once more (it took {taken:.0f} s, and each change takes about as long)")
         again = self._run(is_eager=is_eager)
         first = self._noted(replace(first, calls=again.outcome.calls), ended.recording)
         is_deterministic = again.outcome.results is Results.EQUAL
         if not is_deterministic:
             self._reference = ""
+        elif not (ended.outcome.error or again.outcome.error):
+            self._printed = known(ended.printed, again.printed)
         texts = _texts(ended.outcome.script, ended, self._asked.own)
         # What is baked into compiled code by mistake shows at the second call.
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
         confirm = self._confirm if is_deterministic and not self._asked.own_inputs else None
-        found = Search(first, texts, ended.outcome.script, self._attempt, more, confirm).result()
+        self._search = Search(first, texts, ended.outcome.script, self._attempt, more, confirm)
+        found = self._search.result()
+        if confirm and found.best and (error := self._refusal(found.best)):
+            found = self._search.without_unknown(error)
         return replace(
             found,
             sides=self._sides(found.best),
@@ -109,6 +121,22 @@ class _Runs:
             reference_is_eager=is_eager,
             included=self._asked.included,
         )
+
+    def _refusal(self, best: Trial) -> str:
+        """Return what the program's own backend raises for numbers and sizes that a setting makes unknown.
+
+        It may not take them, and then raises where the program as it is breaks its graph before them.
+        """
+        if not any(offer.gives_unknown for offer in best.offers):
+            return ""
+        self._tell(f"{self._number - 1}: {_named(best.offers)}, with the program's own backend")
+        plan = replace(self._plan(best.texts, best.offers), has_own_backend=True)
+        ended = self._processes.run(plan, _OWN_BACKEND)
+        if not ended.outcome.error or ended.is_late:
+            return ""
+        self._tell("the program as it is, with its own backend")
+        as_it_is = self._processes.run(replace(self._plan(), has_own_backend=True), _OWN_BACKEND)
+        return "" if as_it_is.outcome.error else ended.outcome.error
 
     def _sides(self, best: Trial | None) -> Taken:
         if self._others is None or best is None:
@@ -129,7 +157,7 @@ class _Runs:
         self._tell("the program without torch.compile, as it raises with it")
         ended = self._run(is_eager=True)
         if ended.outcome.error:
-            last = [line for line in ended.printed.splitlines() if line.strip()][-_SHOWN:]
+            last = [line for line in ended.last.splitlines() if line.strip()][-_SHOWN:]
             at = failed.outcome.error_line
             where = f" ({at.file}:{at.line})" if at else ""
             said = f"the program fails without torch.compile, too: {ended.outcome.error}{where}"
@@ -157,28 +185,78 @@ class _Runs:
         return str(self._folder / str(self._number) / RESULTS)
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
-        self._tell(f"{self._number - 1}: {_named(offers)}")
-        ended = self._processes.run(self._plan(texts, offers))
-        return self._noted(self._seen(ended), ended.recording)
+        self._tell(f"{self._number - 1}{self._how_many_more()}: {_named(offers)}")
+        # A change may make a loop endless: nobody waits for that as long as for the longest of programs.
+        ended = self._processes.run(self._plan(texts, offers), self._longest)
+        seen = _with_draws(self._seen(ended), offers)
+        return self._noted(self._with_words(seen, ended.printed, offers), ended.recording)
+
+    def _with_words(self, seen: Observed, printed: str, offers: tuple[Offer, ...]) -> Observed:
+        """Return the same with what the program prints otherwise; other results where these are other words."""
+        if self._printed is None or seen.error:
+            return seen
+        may_lack, may_move = any(one.may_say_less for one in offers), any(one.defers for one in offers)
+        other = self._printed.other(printed, may_lack=may_lack, may_move=may_move)
+        # What is told later, and with another number, is told of what has changed meanwhile.
+        is_other = other is not None and (may_move or not other.is_number)
+        return replace(seen, printed=other, results=Results.DIFFER if is_other else seen.results)
+
+    def _how_many_more(self) -> str:
+        if self._search is None:
+            return ""
+        near, most = self._search.ahead
+        return f", then at most {near} more in this round and {most} in all" if near else f", then at most {most} more"
 
     def _confirm(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
+        if seen.results is Results.EQUAL:
+            seen = self._also_in_eager(seen, texts, offers)
         if seen.results is not Results.EQUAL:
             return seen
         if self._others is None:
             self._others = self._without_a_change()
+        ended = self._further(texts, offers, self._others)
+        if self._others.is_aot and ended is not None and ended.outcome.error and not ended.is_late:
+            differs = Difference("error", ended.outcome.calls, 0, in_backend=ended.outcome.error)
+            return self._noted(replace(seen, results=Results.DIFFER, difference=differs), self._recording_of(seen))
         others = OtherInputs(untried=self._others.untried)
-        if not self._others.untried:
-            self._tell(f"{self._number - 1}: {_named(offers)}, with other inputs")
-            plan = replace(self._plan(texts, offers), with_others=True, reference=self._others.reference)
-            ended = self._processes.run(plan, self._longest).outcome
-            others = ended.others.but(self._others.unsure) if ended.calls else OtherInputs(untried=Untried.ENDED)
-        found = replace(seen, others=others)
-        if self._is_one_sided(offers, self._others):
-            found = replace(found, results=Results.DIFFER, difference=Difference("side", 0, 0))
-        if one := others.against(may_raise=any(offer.may_raise for offer in offers)):
-            differs = Difference(one.kind or "error", one.call, one.index, one.largest, inputs=one.inputs)
-            found = replace(found, results=Results.DIFFER, difference=differs)
+        if ended is not None and not others.untried:
+            is_made = bool(ended.outcome.calls)
+            others = ended.outcome.others.but(self._others.unsure) if is_made else OtherInputs(untried=Untried.ENDED)
+        refuted_by = others.against(may_raise=any(offer.may_raise for offer in offers))
+        is_one_sided = self._is_one_sided(offers, self._others)
+        found = replace(seen, others=others, refuted_by=refuted_by, is_one_sided=is_one_sided)
+        if refuted_by or is_one_sided:
+            found = replace(found, results=Results.DIFFER)
+        return self._noted(found, self._recording_of(seen))
+
+    def _further(self, texts: Texts, offers: tuple[Offer, ...], known: _Others) -> Ended | None:
+        """Run a change as Inductor begins with it, and with other inputs; None where neither says anything."""
+        if known.untried and not known.is_aot:
+            return None
+        how = "with AOTAutograd" if known.untried else "with other inputs"
+        self._tell(f"{self._number - 1}: {_named(offers)}, {how}")
+        plan = replace(self._plan(texts, offers), is_aot=known.is_aot)
+        if not known.untried:
+            plan = replace(plan, with_others=True, reference=known.reference)
+        return self._processes.run(plan, self._longest)
+
+    def _also_in_eager(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        """Return the same where the change computes the same without torch.compile, too; else other results.
+
+        Code that compiles runs eagerly as well: past the recompile limit, under a stance, where somebody debugs.
+        """
+        if self._is_alike_in_eager is None:
+            self._tell("the program as it is, without torch.compile")
+            self._is_alike_in_eager = self._run(is_eager=True).outcome.results is Results.EQUAL
+        if not self._is_alike_in_eager:
+            return seen
+        self._tell(f"{self._number - 1}: {_named(offers)}, without torch.compile")
+        ended = self._processes.run(replace(self._plan(texts, offers), is_eager=True), self._longest).outcome
+        if not ended.error and ended.results is Results.EQUAL:
+            return seen
+        differs = ended.difference or Difference("error", ended.calls, 0)
+        found = replace(seen, results=Results.DIFFER, difference=replace(differs, without=ended.error))
         return self._noted(found, self._recording_of(seen))
 
     def _without_a_change(self) -> _Others:
@@ -188,12 +266,17 @@ class _Runs:
         ended = self._processes.run(replace(plan, is_eager=True, count_lines=frozenset(self._texts)), self._longest)
         reference = self._results()
         untried = ended.outcome.others.untried if ended.outcome.calls else Untried.ENDED
+        counted, calls = ended.outcome.counted, ended.outcome.calls
+        plan = replace(self._plan(), with_others=not untried, reference=reference)
+        compiled = self._processes.run(replace(plan, is_aot=True), self._longest).outcome
+        is_aot = not compiled.error
         if untried:
-            return _Others(reference, frozenset(), ended.outcome.counted, ended.outcome.calls, untried)
-        plan = self._plan()
-        compiled = self._processes.run(replace(plan, with_others=True, reference=reference), self._longest)
-        unsure = frozenset((one.call, one.inputs) for one in compiled.outcome.others.differing)
-        return _Others(reference, unsure, ended.outcome.counted, ended.outcome.calls)
+            return _Others(reference, frozenset(), counted, calls, is_aot, untried)
+        if not is_aot:
+            plan = replace(self._plan(), with_others=True, reference=reference)
+            compiled = self._processes.run(plan, self._longest).outcome
+        unsure = frozenset((one.call, one.inputs) for one in compiled.others.differing)
+        return _Others(reference, unsure, counted, calls, is_aot)
 
     def _noted(self, seen: Observed, recording: Recording) -> Observed:
         self._recordings.append((seen, recording))
@@ -223,6 +306,13 @@ class _Runs:
             error_line=outcome.error_line,
             calls=outcome.calls,
         )
+
+
+def _with_draws(seen: Observed, offers: tuple[Offer, ...]) -> Observed:
+    """Return the same with a difference that says whether random numbers come from another generator."""
+    if seen.difference is None or not any(one.draws for one in offers):
+        return seen
+    return replace(seen, difference=replace(seen.difference, draws=True))
 
 
 def _named(offers: tuple[Offer, ...]) -> str:

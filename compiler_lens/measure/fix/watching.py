@@ -99,7 +99,7 @@ class Watch:
         """Watch all calls of the process while the block runs."""
         compiled, backward = dynamo.COMPILED.find(), dynamo.BACKWARD.find()
         self._hooks.put_in()
-        undo = [put_in(*compiled[:2], self._compiles), put_in(*backward[:2], self._backward)]
+        undo = [put_in(compiled, self._compiles), put_in(backward, self._backward)]
         try:
             yield
         finally:

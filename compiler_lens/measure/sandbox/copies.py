@@ -1,8 +1,8 @@
 """A copy of this process, made by a fork, in which something may be tried that must change nothing outside of it.
 
 It can write no file, remove or rename none, start no process and reach no network: what it tries of that raises
-`PermissionError`. Its open files lead nowhere, or, if they are read, stand at a place of their own. Whatever becomes of
-the copy, this process goes on.
+`PermissionError`. Its open files lead nowhere, or, if they are read, stand at a place of their own. What it writes to
+memory that is shared, of a mapped file say, it alone sees. Whatever becomes of the copy, this process goes on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import mmap
 import os
 import resource
 import select
@@ -79,11 +80,80 @@ def _run(step: Callable[[Tell], object], writing: int) -> None:
 
 def _close_off(kept: int) -> None:
     """Let this process change nothing outside of it any more, but write to one descriptor."""
+    _take_memory_apart()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write of a regular file is then an error
     _turn_descriptors_away(kept)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     _forbid_by_the_kernel()
     sys.addaudithook(_refuse)
+
+
+_MAPS = Path("/proc/self/maps")
+_HERE = mmap.MAP_PRIVATE | 0x10  # MAP_FIXED, which Python does not name: in place of what is there
+_AT_ONCE = 1 << 24  # bytes
+
+
+def can_keep_memory_apart() -> bool:
+    """Whether it can be found which memory of this process others see, too."""
+    return _MAPS.is_file()
+
+
+def _take_memory_apart() -> None:
+    """Make memory that is written here this process's own, which a fork shares with the process and its files.
+
+    So are files that NumPy or torch map, and what is shared between processes. A file is mapped once more, and read
+    where it is used; what has no name any more is copied. Memory of devices is left.
+    """
+    if not can_keep_memory_apart():
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    numbers = [ctypes.c_int] * 3
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *numbers, ctypes.c_long]
+    memory = os.open("/proc/self/mem", os.O_RDONLY)
+    for line in _MAPS.read_text(errors="surrogateescape").splitlines():
+        span, rights, offset, device, inode, *name = line.split(maxsplit=5)
+        is_of_a_device = bool(name) and name[0].startswith(("/dev/", "anon_inode:"))
+        if rights[1] != "w" or rights[3] != "s" or (is_of_a_device and not name[0].startswith(_MEMORY_OF_ALL)):
+            continue
+        start, end = (int(one, 16) for one in span.split("-"))
+        protection = mmap.PROT_READ | mmap.PROT_WRITE | (mmap.PROT_EXEC if rights[2] == "x" else 0)
+        file = _opened(name[0] if name else "", device, int(inode))
+        if file is None:
+            kept = list(_bytes(memory, start, end))
+            found = library.mmap(start, end - start, protection, _HERE | mmap.MAP_ANONYMOUS, -1, 0)
+            for at, data in kept if found == start else ():
+                ctypes.memmove(at, data, len(data))
+        else:
+            found = library.mmap(start, end - start, protection, _HERE, file, int(offset, 16))
+            os.close(file)
+        if found != start:
+            raise OSError(ctypes.get_errno(), "memory that is shared cannot be kept apart")
+    os.close(memory)
+
+
+_MEMORY_OF_ALL = "/dev/shm/", "/dev/zero", "/dev/hugepages/"  # noqa: S108 -- files, and memory without one
+
+
+def _opened(name: str, device: str, inode: int) -> int | None:
+    """Open the file that is mapped, to read; None where that name is another's, or nobody's."""
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    found = os.fstat(file)
+    if found.st_ino == inode and f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}" == device:
+        return file
+    os.close(file)
+    return None
+
+
+def _bytes(memory: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Read memory, by address, but for what lies past the end of what is mapped."""
+    with contextlib.suppress(OSError):
+        while start < end and (data := os.pread(memory, min(end - start, _AT_ONCE), start)):
+            yield start, data
+            start += len(data)
 
 
 def _turn_descriptors_away(kept: int) -> None:

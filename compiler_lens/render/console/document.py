@@ -56,7 +56,8 @@ def _block(block: doc.Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, 
             return _quoted(block, page)
         case doc.Command():
             typed = block.arguments if isinstance(block.arguments, str) else text_of(block.arguments, page).plain
-            command = " ".join(filter(None, ("compiler-lens", page.verb, page.target, typed, page.options)))
+            options = "" if block.verb else page.options  # another command has others
+            command = " ".join(filter(None, ("compiler-lens", block.verb or page.verb, page.target, typed, options)))
             made = line((block.label, DIM), (command, PLACE), indent=block.indent)
             made.overflow = "ignore"  # never cut, however long the recording's path is
             return [made]

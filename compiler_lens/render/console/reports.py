@@ -121,10 +121,12 @@ def what_if_report(result: WhatIf, *, width: int | None = None, color: bool | No
     return _measured(what_if.blocks(result), [*places, *(trial.error_line for trial in result.trials)], width, color)
 
 
-def fix_report(result: Fix, *, width: int | None = None, color: bool | None = None, is_written: bool = False) -> str:
+def fix_report(
+    result: Fix, *, width: int | None = None, color: bool | None = None, is_written: bool = False, kept: str = ""
+) -> str:
     """Return what was tried as text; `width` in columns and `color` default to what standard output can show.
 
-    Without `is_written` it ends with how to get the best.
+    Without `is_written` it ends with how to get the best: with the patch of it that was `kept`, or by trying again.
     """
     from compiler_lens.views.measured import fix
 
@@ -132,7 +134,11 @@ def fix_report(result: Fix, *, width: int | None = None, color: bool | None = No
     targets = [one.at for one in (*(left.target for left in result.not_tried), *(offer.target for offer in offers))]
     errors = [seen.error_line for seen in (result.first, *(trial.observed for trial in result.tried))]
     found = [one.place for one in result.first.findings]
-    return _measured(fix.blocks(result, is_written=is_written), [*targets, *errors, *found], width, color)
+    last = result.best.observed if result.best else result.first
+    left = [*(one.at for one in last.targets), *(part.place for one in last.eager for part in one.parts)]
+    return _measured(
+        fix.blocks(result, is_written=is_written, kept=kept), [*targets, *errors, *found, *left], width, color
+    )
 
 
 def _measured(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -10,8 +11,10 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
-from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
+from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Trial
+from compiler_lens.facts.measured.left import Came, what_is_left
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Untried
+from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
@@ -32,7 +35,8 @@ from compiler_lens.views.document import (
     paragraph,
 )
 from compiler_lens.views.findings import FindingFacts, finding_facts
-from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, coded, quiet, strong
+from compiler_lens.views.measured.left import cause, eager_blocks, left_blocks, to_do
+from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, coded, quiet
 from compiler_lens.views.text import UNKNOWN, number, one_line, plural
 
 _KEEP = (
@@ -40,8 +44,8 @@ _KEEP = (
     " `with torch._dynamo.error_on_graph_break(True):` does so for a part."
 )
 _ALIKE = 20  # characters that a narrow column shows at least
+_PRINTED = 80  # characters of a line that the program prints
 _LONGEST = 200  # characters of the name of a change, which is folded
-_SHOWN = 8  # of what was not tried
 _FINDINGS = 3
 _TARGETS = (BreakCard, RecompileReport, FrameFailed)  # findings that are listed as what was not tried
 
@@ -57,13 +61,6 @@ _FIGURES: Mapping[str, str] = {
     "eager_functions": "functions that run eagerly",
     "graph_breaks": "graph breaks",
     "recompiles": "recompiles",
-}
-_REASONS: Mapping[NotTriedBecause, str] = {
-    NotTriedBecause.NO_EDIT: "no edit can be made of it",
-    NotTriedBecause.SKETCH: "a part of it is left to you",
-    NotTriedBecause.NOT_OWN: "the line is not yours",
-    NotTriedBecause.NOT_THERE: "the line cannot be changed as the file is",
-    NotTriedBecause.LIMIT: "enough was tried",
 }
 _TONES = {Results.EQUAL: Tone.GOOD, Results.DIFFER: Tone.BAD, Results.UNKNOWN: Tone.WARN}
 _KINDS = {
@@ -85,6 +82,7 @@ _NUMBERS = {
 
 _UNTRIED = {
     Untried.ACCELERATOR: "With other inputs it was not tried: on a machine with a GPU only the program's own are.",
+    Untried.MEMORY: "With other inputs it was not tried: here such calls might write to files that are mapped.",
     Untried.ENDED: "With other inputs it was not tried: the run in which that was to be done did not come to its end.",
 }
 
@@ -95,6 +93,7 @@ class Differs(Enum):
     VALUE = "value"
     CALLS = "number_of_calls"  # of compiled functions; what they give is the same
     NUMBER = "number_of_values"  # there are more of them, or fewer
+    WORDS = "other_output"  # the program prints other words
     SIDE = "side_not_taken"  # the branch that it changes went one way only, so nothing is known of the other
 
 
@@ -104,6 +103,7 @@ _RESULTS = {
     Differs.VALUE: "differ",
     Differs.CALLS: "other calls",
     Differs.NUMBER: "other number",
+    Differs.WORDS: "other output",
 }
 
 
@@ -122,6 +122,9 @@ class TriedFacts(Struct, frozen=True):
     error: str
     error_place: SourceLine | None
     helps: bool
+    printed: (
+        OtherWords | None
+    )  # the first line that the program then prints otherwise; with other numbers alone it may help
     other_inputs: OtherInputs  # calls with inputs made of the program's own, beside the same calls without the change
 
 
@@ -133,6 +136,23 @@ class NotTriedFacts(Struct, frozen=True):
     change: str
     reason: NotTriedBecause
     package: str  # the installed package where it happens, if --include NAME tries that
+
+
+class TriedForIt(Struct, frozen=True):
+    """An offer that was tried, and did not end what it is for."""
+
+    offer: str
+    came: Came  # what came of it
+
+
+class LeftFacts(Struct, frozen=True):
+    """What is still to be mended by hand."""
+
+    place: SourceLine | None
+    kind: str  # torch's type of the graph break, or what recompiles
+    why: str  # in words
+    change: str  # what to do about it; empty where nothing is known
+    offers: tuple[TriedForIt, ...]
 
 
 class BestFacts(Struct, frozen=True):
@@ -156,6 +176,7 @@ class Data(Struct, frozen=True):
     tried: tuple[TriedFacts, ...]
     not_tried: tuple[NotTriedFacts, ...]
     best: BestFacts | None
+    left: tuple[LeftFacts, ...]  # still to be mended with the best; without one, in the program as it is
 
 
 def data(fix: Fix) -> Data:
@@ -164,13 +185,19 @@ def data(fix: Fix) -> Data:
     if fix.best:
         codes, after = tuple(offer.code for offer in fix.best.offers), fix.best.observed
         best = BestFacts(codes, fix.best.before, after.figures, after.results, fix.sides.sides, fix.changed, fix.patch)
-    left = tuple(
+    not_tried = tuple(
         NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason, one.package) for one in fix.not_tried
     )
     found = finding_facts(fix.first.findings)
-    return Data(
-        fix.first.calls, fix.is_deterministic, found, tuple(_tried(trial, fix) for trial in fix.tried), left, best
-    )
+    tried = tuple(_tried(trial, fix) for trial in fix.tried)
+    left = tuple(
+        LeftFacts(
+            one.target.at, one.target.kind, cause(one), to_do(one),
+            tuple(TriedForIt(offer.code, came) for offer, came in one.offers),
+        )
+        for one in what_is_left(fix)
+    )  # fmt: skip
+    return Data(fix.first.calls, fix.is_deterministic, found, tried, not_tried, best, left)
 
 
 def _tried(trial: Trial, fix: Fix) -> TriedFacts:
@@ -182,53 +209,75 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         trial.before,
         seen.figures,
         seen.results,
-        _difference(seen.difference),
-        _differs(seen.difference),
+        _difference(seen),
+        _differs(seen),
         seen.zero_gradients,
         seen.error,
         fix.as_it_was(seen.error_line),
         trial.helps and seen.cost < fix.first.cost,
+        seen.printed,
         seen.others,
     )
 
 
-def _differs(found: Difference | None) -> Differs | None:
-    if found is None:
-        return None
-    if found.kind == "side":
+def _differs(seen: Observed) -> Differs | None:
+    found = seen.difference
+    if seen.is_one_sided and not seen.refuted_by:
         return Differs.SIDE
-    if not found.numbers:
+    if seen.refuted_by or (found and not found.numbers):
         return Differs.VALUE
+    if found is None:
+        return Differs.WORDS if seen.printed and seen.results is Results.DIFFER else None
     return Differs.CALLS if found.kind == "call" else Differs.NUMBER
 
 
-def _difference(found: Difference | None) -> str:
-    if found is None:
-        return ""
-    if found.kind == "side":
+def _difference(seen: Observed) -> str:
+    found = seen.difference
+    if one := seen.refuted_by:
+        return f"with other inputs ({one.inputs.value}) {_value_differs(one)}"
+    if seen.is_one_sided:
         return "its test went one way only, also with other inputs: what it gives the other way is not known"
-    call = found.call + (found.kind in {"result", "argument", "error"})
+    if found is None:
+        return _other_words(seen.printed) if seen.printed else ""
     if found.numbers:
-        return f"{_NUMBERS[found.kind].format(*found.numbers, call=call)}; no value differs"
-    said = _value_differs(found, call)
-    return f"with other inputs ({found.inputs.value}) {said}" if found.inputs else said
+        return f"{_NUMBERS[found.kind].format(*found.numbers, call=_call(found))}; no value differs"
+    if found.in_backend or found.without:
+        where = "compiled on, past Dynamo," if found.in_backend else "without torch.compile"
+        return f"{where} it raises {found.in_backend or found.without}"
+    said = f"{_value_differs(found)}{_DRAWS if found.draws else ''}"
+    return said if found.without is None else f"without torch.compile {said}"
 
 
-def _value_differs(found: Difference | OtherCall, call: int) -> str:
-    said = _KINDS[found.kind].format(index=found.index + 1, call=call)
+def _other_words(found: OtherWords) -> str:
+    before, after = (f"`{one_line(text, _PRINTED)}`" for text in (found.before, found.after))
+    if not found.before:
+        return f"the program then prints {after}, which it does not as it is"
+    return f"the program then prints {after if found.after else 'nothing'} in place of {before}"
+
+
+_DRAWS = "; it draws by torch's generator, so all that is drawn after it is another number"
+
+
+def _value_differs(found: Difference | OtherCall) -> str:
+    """Return which value differs, and by how much; of a call with other inputs also that it raises, or does not."""
+    said = _KINDS[found.kind or "error"].format(index=found.index + 1, call=_call(found))
     return f"{said} differs by {found.largest:.3g}" if found.largest else f"{said} differs"
+
+
+def _call(found: Difference | OtherCall) -> int:
+    return found.call + (found.kind not in {"gradient", "state", "call"})
 
 
 # -- on a console
 
 
-def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
+def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block, ...]:
     """Return the trials as a table, what was not tried, and the diff of the best with how to get it.
 
-    With `is_written` the user has it.
+    With `is_written` the user has it; `kept` is a patch of it that was kept, so nobody has to try again.
     """
     if not fix.tried:
-        return *_nothing(fix), *_not_tried(fix)
+        return *_nothing(fix), *left_blocks(fix, what_is_left(fix), {})
     offers = list({offer.edit: offer for trial in fix.tried for offer in trial.offers}.values())
     numbers = {offer.edit: number for number, offer in enumerate(offers, 1)}
     titles = _titles(offers)
@@ -238,7 +287,7 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
     for trial in fix.tried:
         results = trial.observed.results
         is_best = trial is fix.best
-        known = "raises" if trial.observed.error else _RESULTS[_differs(trial.observed.difference)] or results.value
+        known = "raises" if trial.observed.error else _RESULTS[_differs(trial.observed)] or results.value
         said = Span(known, _TONES[results])
         new = [offer for offer in trial.offers if offer.edit not in named]
         named.update(offer.edit for offer in new)
@@ -252,9 +301,9 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
         Section("Tried", (table,), summary),
         *_remarks(fix),
         Gap(),
-        *_not_tried(fix),
         *_beside(fix),
-        *_best(fix, is_written=is_written),
+        *_best(fix, numbers),
+        *(() if is_written or fix.best is None else (_how_to_have_it(fix, kept),)),
     )
 
 
@@ -296,8 +345,9 @@ def _errors(seen: Observed, fix: Fix) -> tuple[Block, ...]:
         place = fix.as_it_was(seen.error_line)
         at = (At(place), ": ") if place else ()
         return (paragraph(*at, seen.error, indent=6, tone=Tone.BAD, limit=4),)
-    said = _difference(seen.difference)
-    return (paragraph(said, indent=6, tone=Tone.BAD, limit=2),) if said else ()
+    said = _difference(seen)
+    tone = Tone.BAD if seen.results is Results.DIFFER else Tone.WARN
+    return (paragraph(*coded(said), indent=6, tone=tone, limit=2),) if said else ()
 
 
 def _nothing(fix: Fix) -> Iterator[Block]:
@@ -314,8 +364,9 @@ def _nothing(fix: Fix) -> Iterator[Block]:
     elif not (first.error or first.broken or worth or eager):
         yield steps.but_there_is(first.against)
     elif eager:
-        named = f": {_listed(first.eager)}" if first.eager else ""
-        yield paragraph(*coded(f"{_run_eagerly(eager)}{named}; no edit can be tried for that."), tone=Tone.WARN)
+        end = ":" if first.eager else "."
+        yield paragraph(f"{_run_eagerly(eager)}; no edit can be tried for that{end}", tone=Tone.WARN)
+        yield from eager_blocks(fix, first)
     else:
         yield paragraph("Nothing could be tried.", tone=Tone.WARN)
     yield from _errors(first, fix)
@@ -349,30 +400,12 @@ def _remarks(fix: Fix) -> Iterator[Block]:
         yield paragraph("The program as it is raises: results are compared with those without torch.compile.")
 
 
-def _not_tried(fix: Fix) -> Iterator[Block]:
-    if not fix.not_tried:
-        return
-    yield line(quiet("Not tried:"))
-    for one in fix.not_tried[:_SHOWN]:
-        at = At(one.target.at, Tone.STRONG) if one.target.at else strong("an unknown place")
-        yield paragraph(at, f"  {_kind(one.target)}: {_REASONS[one.reason]}", indent=2)
-        if one.change:
-            yield paragraph(one.change, indent=6, tone=Tone.QUIET, limit=8)
-    if len(fix.not_tried) > _SHOWN:
-        yield line(quiet(f"… {plural(len(fix.not_tried) - _SHOWN, 'more place')}"), indent=2)
-    for package in dict.fromkeys(one.package for one in fix.not_tried if one.package):
-        yield paragraph(f"To try changes of copies of {package}, for a patch: --include {package}", tone=Tone.QUIET)
-    yield Gap()
-
-
-def _kind(target: Target) -> str:
-    return one_line(target.kind, 200)
-
-
-def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
+def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     best = fix.best
     if best is None:
         yield paragraph("Nothing that was tried helps without a change of the results.")
+        yield from eager_blocks(fix, fix.first)
+        yield from left_blocks(fix, what_is_left(fix), numbers)
         return
     yield Listing(fix.patch, "diff")
     yield Gap()
@@ -384,29 +417,43 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
         said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
         yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
     yield from _other_inputs(best.observed.others)
+    if best.observed.printed:
+        said = _other_words(best.observed.printed)
+        may = "a time, or a count of what is compiled, may differ; a result must not"
+        yield paragraph(*coded(f"{said[:1].upper()}{said[1:]}: {may}."), tone=Tone.WARN)
     after = best.observed.figures
     same = {
         Results.EQUAL: "the same results",
         Results.UNKNOWN: "results that could not be compared",
     }[best.observed.results]
+    same += " of compiled calls" if best.observed.printed else ""
     others = best.observed.others.same
     same += f", also in {plural(others, 'call')} with other inputs" if others else ""
-    left = after.eager_functions if after else 0
-    named = f": {_listed(best.observed.eager)}" if best.observed.eager else ""
-    still = f" {_run_eagerly(left, 'still ')}{named}." if left else ""
+    eager = after.eager_functions if after else 0
+    still = f" {_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
     gain = _gain(best.before, after)
     is_whole = after and not any(getattr(after, name) for name in _FIGURES)
     yield paragraph(*coded(f"{gain}, with {same}.{still}"), tone=Tone.GOOD if is_whole else Tone.WARN)
-    yield from _still_broken(fix, best)
-    if after and after.graph_breaks == left == 0:
+    yield from eager_blocks(fix, best.observed)
+    yield from left_blocks(fix, what_is_left(fix), numbers)
+    if after and after.graph_breaks == eager == 0:
         yield paragraph(*coded(_KEEP), tone=Tone.QUIET)
     packages = [Path(folder).stem for folder in fix.included if any(name.startswith(folder) for name in fix.changed)]
     if packages:
         said = f"It changes code of {' and '.join(packages)}: a patch to send to its authors."
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
-    if not is_written:
-        applied = "" if fix.included else ", or with --apply to have it written"
-        yield Line((quiet(f"Again with --patch FILE for a patch{applied}."),), whole=True)
+
+
+def _how_to_have_it(fix: Fix, kept: str) -> Block:
+    if kept:
+        return Line(("To have it written: ", Span(patch_command(fix, kept), Tone.STRONG)), whole=True)
+    applied = "" if fix.included else ", or with --apply to have it written"
+    return Line((quiet(f"Again with --patch FILE for a patch{applied}."),), whole=True)
+
+
+def patch_command(fix: Fix, patch: str, undo: str = "") -> str:
+    """Return what to type to make the best change, or with `-R` to undo it."""
+    return f"patch {undo}-p0 -d {shlex.quote(fix.folder)} < {shlex.quote(patch)}"
 
 
 def _gain(before: Figures | None, after: Figures | None) -> str:
@@ -417,21 +464,6 @@ def _gain(before: Figures | None, after: Figures | None) -> str:
     found = [(words, getattr(after, name, 0)) for name, words in _FIGURES.items()]
     left = " and ".join(f"{number(now)} {words}" for words, now in found if now)
     return f"It does not raise any more; left are {left}" if left else "It does not raise any more"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {number(len(names) - _SHOWN)} more" if len(names) > _SHOWN else ""
-    return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
-
-
-def _still_broken(fix: Fix, best: Trial) -> Iterator[Block]:
-    places = dict.fromkeys(fix.as_it_was(one.at) for one in best.observed.targets)
-    known = list({(place.file, place.line): place for place in places if place}.values())
-    if known:
-        parts = [part for place in known[:_SHOWN] for part in (At(place), ", ")]
-        more = (f" and {plural(len(known) - _SHOWN, 'more place')}",) if len(known) > _SHOWN else ()
-        again = ". Then run fix again: it may mend more."
-        yield paragraph("Still to mend by hand: ", *parts[:-1], *more, again, tone=Tone.WARN)
 
 
 def _sides(fix: Fix) -> Iterator[Block]:
@@ -473,4 +505,4 @@ def _gave(one: OtherCall) -> str:
         return f"call {one.call + 1} raises {one.error}"
     if one.gave is Gave.NO_ERROR:
         return f"call {one.call + 1} does not raise, as it does without the change"
-    return _value_differs(one, one.call + (one.kind != "gradient"))
+    return _value_differs(one)

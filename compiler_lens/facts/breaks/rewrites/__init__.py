@@ -11,12 +11,13 @@ from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.nothing import early_return
+from compiler_lens.facts.breaks.rewrites.put_off import allows
 from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
-__all__ = ["Rewrite", "alternative", "columns_at", "rewrite", "shown_at", "used_later"]
+__all__ = ["Rewrite", "allows", "alternative", "columns_at", "rewrite", "shown_at", "used_later"]
 
 _Rule = Callable[[Site, BreakCause], Rewrite | None]
 
@@ -29,6 +30,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
         counted,
         calls.checked_all,
         calls.python_number,
+        calls.array_number,
         calls.random_number,
     ),
     "Dynamic shape operator": (masked,),
@@ -64,6 +66,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
 }
 # What torch says where a type is the text of an error, with the names of its symbols in it.
 _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
+    "Could not guard on data-dependent expression": (calls.number_above,),
     "Could not extract specialized integer from data-dependent expression": (calls.repeated,),
 }
 

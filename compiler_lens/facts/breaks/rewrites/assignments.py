@@ -32,6 +32,14 @@ _SHARING = frozenset({
 _PARTIAL = frozenset({
     "div", "log", "log1p", "masked_select", "pow", "reciprocal", "rsqrt", "sqrt", "norm", "std", "acos", "asin", "tan",
 })  # fmt: skip
+_READING = frozenset({
+    "item", "tolist", "float", "int", "bool", "len", "abs", "size", "dim", "numel", "isinstance", "hasattr", "min",
+    "max", "sum", "any", "all", "finfo", "iinfo", "round",
+})  # fmt: skip
+_DRAWING = frozenset({
+    "normal", "normal_", "multinomial", "poisson", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
+    "dropout1d", "dropout2d", "dropout3d", "rrelu", "gumbel_softmax", "scaled_dot_product_attention",
+})  # fmt: skip
 _ABOVE_ZERO = frozenset({"log", "log1p", "reciprocal", "rsqrt", "sqrt"})  # finite for any above 0
 _ERRORS = frozenset({"masked_select"})  # what is an error for some arguments, or has another shape
 _SETTING = (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)
@@ -200,6 +208,21 @@ def has_effect(call: ast.Call) -> bool:
     is_random = name.startswith("rand") or "random" in dotted(call.func).split(".")
     in_place = syntax.writes(call) or (name.endswith("_") and not name.endswith("__"))
     return is_random or in_place or name in _EFFECTS
+
+
+def is_repeatable(site: Site, node: ast.expr) -> bool:
+    """Return whether to compute a value once more, or once less, changes nothing: no call draws a number, or counts."""
+    if any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
+        return False
+    return all(_is_repeatable(site, call) for call in syntax.calls_in(node))
+
+
+def _is_repeatable(site: Site, call: ast.Call) -> bool:
+    if syntax.is_pure_call(call) or (called(call) in _READING and not dotted(call.func).startswith("self.")):
+        return True
+    is_of_tensor = isinstance(call.func, ast.Attribute) and site.is_tensor(call.func.value)
+    is_known = syntax.of_torch(call) or is_of_tensor
+    return is_known and not has_effect(call) and called(call) not in _DRAWING
 
 
 def as_function(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from msgspec.structs import replace
 
@@ -12,13 +12,15 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import assignments as assigned
 from compiler_lens.facts.breaks.rewrites import memory, nothing, sides
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
-from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
+from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS, only_says, said_by
+from compiler_lens.facts.breaks.rewrites.loops import ends
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     NOT_ON_TENSORS,
     SIMPLE,
     called,
+    calls_in,
     dotted,
     has_no_dimensions,
     is_boolean,
@@ -96,7 +98,7 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
         elif isinstance(statement.body[0], ast.Continue):
             found, needs = nothing.gone_on(site, statement), ""
         else:
-            found = _written(site, statement, test)
+            found = _written(site, statement, test) or _said_and_chosen(site, statement, test)
             found = found or _branch(site, statement, test, may_be_guarded=may_be_guarded)
         found = replace(found, needs=sides.joined(found.needs, needs)) if found else None
     elif isinstance(statement, SIMPLE):
@@ -115,6 +117,8 @@ def _asks_for_a_symbol(site: Site, cause: BreakCause) -> bool:
 
 def _asked_for(site: Site, cause: BreakCause, asked: ast.expr) -> tuple[str, str]:
     """Return a test as a bool tensor, and what that takes for granted; empty where it may be something else."""
+    if _is_of_others(site, asked):
+        return "", ""
     test = _condition(site, asked) if _is_asked_by(cause, asked) else None
     if test is not None:
         return test, _of_test(site, asked)
@@ -126,6 +130,12 @@ def _asked_for(site: Site, cause: BreakCause, asked: ast.expr) -> tuple[str, str
         case ast.Name() | ast.Attribute() | ast.Call():
             return f"{site.source(asked)} != 0", f"`{site.source(asked)}` is a tensor without dimensions in each call"
     return "", ""
+
+
+def _is_of_others(site: Site, asked: ast.expr) -> bool:
+    """Whether a test is of what another call of the function gives it no tensor for."""
+    names = {n.id for n in ast.walk(asked) if isinstance(n, ast.Name)}
+    return not names.isdisjoint(site.given_otherwise) and not _is_surely_tensor(site, asked)
 
 
 def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
@@ -203,6 +213,30 @@ def _written(site: Site, node: ast.If, test: str) -> Rewrite | None:
     return site.rewrite(line.split("\n"), "what is written there is computed every time")
 
 
+def _said_and_chosen(site: Site, node: ast.If, test: str) -> Rewrite | None:
+    """Leave the messages that a branch begins with to eager, and choose by what is left of it."""
+    said = list(takewhile(bool, (said_by(site, one) for one in node.body)))
+    rest = node.body[len(said) :]
+    is_elif = site.edited(node).startswith("elif")
+    if any(isinstance(one, ast.Raise) for one in rest):  # what is said explains it
+        return None
+    if not said or not rest or node.orelse or is_elif or not all(only_says(site, n) for n in ast.walk(node.test)):
+        return None
+    branch = ast.copy_location(ast.If(node.test, rest, []), node)
+    inner = replace(site, statement=branch)
+    found = _written(inner, branch, test) or _branch(inner, branch, test)
+    if found is None or not found.is_complete:
+        return None
+    messages = [line for one in node.body[: len(said)] for line in replace(site, statement=one).lines()]
+    lines = [
+        f"if not {site.torch}.compiler.is_compiling() and {site.atom(node.test)}:",
+        *(f"    {line}".rstrip() for line in messages),
+        *found.after,
+    ]
+    names = " and ".join(f"`{name}`" for name in dict.fromkeys(said))
+    return site.rewrite(lines, sides.joined(found.needs, f"compiled code then runs without this {names}"))
+
+
 def _raise(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite | None:
     inverse = f"~({test})"
     if test.startswith("~(") and parsed(test[2:-1].strip()):  # the bracket closes at the end
@@ -274,15 +308,19 @@ def _of_shapes(site: Site, values: Sequence[Assignment]) -> str:
 
 
 def _of_sides(
-    site: Site, values: Sequence[Assignment], but: Sequence[ast.AST] = (), *, is_kept: bool = True
+    site: Site, values: Sequence[Assignment], but: Sequence[ast.AST] = (), *, at: ast.expr | None = None
 ) -> str | None:
-    """Return what it takes for granted to choose between values by torch.where; None where that is likely wrong."""
+    """Return what it takes for granted to choose between values by torch.where; None where that is likely wrong.
+
+    It is an expression that chooses, at a place in the statement, or the statement itself.
+    """
     name = values[0].name
     is_alike = all(a.operator or b.operator or _alike(site, a.value, b.value) for a, b in pairwise(values))
-    if not is_alike or not sides.fit(site, values, is_kept=is_kept):
+    if not is_alike or not sides.fit(site, values, at):
         return None
     if any(a.operator for a in values) and not memory.is_own(site, name):
         return None  # what is changed in place has another name, too
+    is_kept = at is None or memory.is_kept(site, at)
     is_as_good, memory_needs = sides.keeps_memory(site, values, name) if is_kept else (True, "")
     if not is_as_good:
         return None
@@ -308,7 +346,7 @@ def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
         texts.append(_condition(site, node.test))
     last = assigned.assignments(node.orelse) if node.orelse else []
     given = [assigned.assignments(arm) for arm in arms]
-    if last is None or None in given or None in texts:
+    if last is None or None in given or None in texts or not all(assigned.is_repeatable(site, t) for t in tests[1:]):
         return None
     every = [*(one for arm in given for one in arm or ()), *last]
     names = {one.name for one in every}
@@ -364,7 +402,14 @@ def _cond(
     needs = sides.joined(
         needs, "parameters that only one of them uses have a gradient of zeros in place of none", *dict(kept).values()
     )
-    return site.rewrite(lines, needs, last=last)
+    return site.rewrite(_in_graphs_alone(site, lines, last), needs, last=last)
+
+
+def _in_graphs_alone(site: Site, lines: Sequence[str], last: ast.stmt | None) -> list[str]:
+    """Write what runs in compiled code alone: where torch.compile is switched off, torch.cond takes no gradient."""
+    kept = [*site.lines(), *(replace(site, statement=last).lines() if last else ())]
+    here = (f"    {line}".rstrip() for line in lines)
+    return [f"if {site.torch}.compiler.is_compiling():", *here, "else:", *(f"    {line}".rstrip() for line in kept)]
 
 
 def _conditional_expression(site: Site, *, may_be_guarded: bool = False) -> Rewrite | None:
@@ -380,13 +425,10 @@ def _conditional_expression(site: Site, *, may_be_guarded: bool = False) -> Rewr
             both = [Assignment(name, first), Assignment(name, second)]
         case ast.Attribute(attr=name) if name.endswith("_"):
             return None  # it is written in place, which one of them shows
-        case other if (
-            not isinstance(other, ast.BinOp) and sides.is_number(site, first) and sides.is_number(site, second)
-        ):
-            return None  # a size, a dimension, or anything else that is to be a number
         case _:
             both = [Assignment("", first), Assignment("", second)]
-    test, taken = _condition(site, node.test), _of_sides(site, both, is_kept=memory.is_kept(site, node))
+    test = _condition(site, node.test) if not _is_of_others(site, node.test) else None
+    taken = _of_sides(site, both, at=node)
     if test is None or taken is None or assigned.is_guarded(site, node.test, both, only_errors=may_be_guarded):
         return None
     new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
@@ -426,15 +468,14 @@ def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
         return None
     # What it counts by has another value after it, as the loop then does not stop.
     counters = [n for n in ast.walk(loop.target) if not isinstance(n, (ast.Tuple, ast.List, ast.expr_context))]
-    if any(not isinstance(n, ast.Name) or len(site.loads(n.id)) > len(loads(loop, n.id)) for n in counters):
+    are_read_within = all(isinstance(n, ast.Name) and _is_read_within(site, loop, n.id) for n in counters)
+    if not are_read_within or not ends(site, loop.iter) or not assigned.is_repeatable(site, node.test):
         return None
     around, head = replace(site, statement=loop, following=()), site.head(loop)
-    fit = (
-        assigned.is_simple_value(a.value) and assigned.stays_tensor(site, a) and around.defined_before(a.name)
-        for a in both
-    )
+    are_tensors = all(site.is_tensor(a.computed) and assigned.stays_tensor(site, a) for a in both)
+    fit = all(assigned.is_simple_value(a.value) and around.defined_before(a.name) for a in both)
     are_own = all(memory.is_own(around, a.name) for a in both if a.operator)
-    if not head or assigned.is_guarded(site, node.test, both) or not (are_own and all(fit)):
+    if not head or assigned.is_guarded(site, node.test, both) or not (are_own and are_tensors and fit):
         return None
     done = site.free("done")
     device = next((f", device={a.name}.device" for a in both if a.name in site.tensors), "")
@@ -445,6 +486,10 @@ def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     is_finite = all(sides.has_finite_gradient(a.computed) for a in both)
     nan = "" if is_finite else "gradients are nan where what it would compute next has no finite value or slope"
     return around.rewrite(lines, sides.joined(needs, nan))
+
+
+def _is_read_within(site: Site, loop: ast.For, name: str) -> bool:
+    return not site.escapes(name) and len(site.loads(name)) == len(loads(loop, name))
 
 
 def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
@@ -513,6 +558,9 @@ def _as_tensor(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
         case ast.BoolOp(op=op, values=values):
             parts = [_as_tensor(site, value) for value in values]
             sign = " & " if isinstance(op, ast.And) else " | "
+            # all of them are then computed, whatever the first one is
+            if not all(assigned.is_repeatable(site, value) or _is_drawn_by_python(value) for value in values[1:]):
+                return None
             return None if None in parts or _guards_itself(node) else sign.join(f"({part})" for part in parts)
         case ast.Compare(left=member, ops=[ast.In() | ast.NotIn() as op], comparators=[tensor]):
             if not site.is_tensor(tensor) or not (is_number(member) or site.is_tensor(member)):
@@ -526,6 +574,8 @@ def _as_tensor(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
                 return None
             if len(ops) == 1:
                 return site.source(node, changes)
+            if not all(assigned.is_repeatable(site, one) for one in node.comparators[:-1]):
+                return None  # which are computed twice
             terms = [
                 site.source(t, [c for c in changes if c[0] in ast.walk(t)]) for t in (node.left, *node.comparators)
             ]
@@ -547,6 +597,12 @@ def _as_tensor(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
     if value is not None and is_boolean(value):
         return site.source(node)
     return f"{site.source(node)} != 0" if site.is_tensor(node) else None
+
+
+def _is_drawn_by_python(node: ast.expr) -> bool:
+    """Whether a part of a test compares a number of Python's generator, which torch's takes the place of."""
+    calls = calls_in(node)
+    return bool(calls) and all(dotted(call.func) == "random.random" for call in calls)
 
 
 def _number_of_tensor(site: Site, name: str) -> ast.Call | None:

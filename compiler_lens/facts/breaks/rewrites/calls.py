@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import effects, sides, syntax
+from compiler_lens.facts.breaks.rewrites.messages import is_message
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     SIMPLE,
@@ -22,55 +23,47 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
 )
 from compiler_lens.recording.model import BreakCause
 
-_LOGGERS = frozenset({"logger", "log", "_logger", "LOG", "LOGGER", "logging", "_log", "self.logger", "self.log"})
-_EFFECTS = frozenset({
-    "print", "breakpoint", "warnings.warn", "pdb.set_trace", "time.sleep", "gc.collect", "sys.stdout.write",
-    "sys.stdout.flush", "torch.cuda.synchronize", "torch.cuda.empty_cache", "torch.cuda.reset_peak_memory_stats",
-})  # fmt: skip
-_LEVELS = frozenset({
-    "debug", "info", "warning", "warn", "error", "critical", "exception", "log",
-    "info_once", "warning_once", "warning_advice",  # which transformers gives to loggers, and diffusers
-})  # fmt: skip
-
 
 def effect(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Leave a message, or another call for its effect alone, to eager."""
-    name = _said_by(site, site.statement)
+    name = said_by(site, site.statement)
     if not name:
         return None
     body = [f"    {line}".rstrip() for line in site.lines()]
-    needs = f"compiled code then runs without this `{name}`"
-    return site.rewrite([f"if not {site.torch}.compiler.is_compiling():", *body], needs)
+    return site.rewrite([f"if not {site.torch}.compiler.is_compiling():", *body], _left_out(f"`{name}`"))
 
 
 def said_on_a_condition(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Leave `if x.max() > 1: log.warning(…)`, whose test is there for messages alone, to eager."""
     match site.statement:
         case ast.If(test=test, body=body, orelse=[]) if not site.edited(site.statement).startswith("elif"):
-            names = [_said_by(site, one) for one in body]
+            names = [said_by(site, one) for one in body]
         case _:
             return None
-    if not all(names) or not all(_only_says(site, one) for one in ast.walk(test)):
+    if not all(names) or not all(only_says(site, one) for one in ast.walk(test)):
         return None
     here = f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}"
     said = " and ".join(f"`{name}`" for name in dict.fromkeys(names))
-    return site.edit([(test, here)], f"compiled code then runs without this {said}")
+    return site.edit([(test, here)], _left_out(said))
 
 
-def _said_by(site: Site, statement: ast.stmt) -> str:
+def _left_out(said: str) -> str:
+    return f"compiled code then runs without this {said}, and what still runs eagerly with it"
+
+
+def said_by(site: Site, statement: ast.stmt) -> str:
     """Return the name of the function that a statement calls for its effect alone; empty where it does more."""
     match statement:
         case ast.Expr(value=ast.Call(func=function) as call):
             name = dotted(function)
         case _:
             return ""
-    owner, _, level = name.rpartition(".")
-    if name not in _EFFECTS and not (owner in _LOGGERS and level in _LEVELS):
+    if not is_message(site, call):
         return ""
-    return name if all(_only_says(site, one) for one in ast.walk(call) if one is not call) else ""
+    return name if all(only_says(site, one) for one in ast.walk(call) if one is not call) else ""
 
 
-def _only_says(site: Site, node: ast.AST) -> bool:
+def only_says(site: Site, node: ast.AST) -> bool:
     """Return whether a part of a message changes nothing: a call may count what it is asked, and then has to go on."""
     if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
         return False
@@ -333,6 +326,98 @@ def numpy_function(site: Site, _cause: BreakCause) -> Rewrite | None:
     return site.edit(changes, "; ".join(needs)) if isinstance(site.statement, SIMPLE) else None
 
 
+# Of an array of a floating dtype each gives a number of that dtype.
+_NUMBERS_OF_NUMPY = frozenset({"percentile", "quantile", "median", "mean", "max", "min", "amax", "amin"})
+_WITH_A_NUMBER = frozenset({"percentile", "quantile"})
+
+
+def array_number(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Write `np.fmax(0.1, np.percentile(a, 10))` for `max(0.1, float(np.percentile(a, 10)))`, which only `a` meets."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            found = _chosen_number(value)
+        case _:
+            return None
+    if found is None or site.function is None or site.value_of(name) is not value:
+        return None
+    call, other, function = found
+    array = call.args[0] if call.args and isinstance(call.args[0], ast.Name) else None
+    if array is None or not _is_array(site, array.id) or not _meets_alone(site, name, array.id):
+        return None
+    module, text = dotted(call.func).partition(".")[0], site.source(call)
+    needs = ""
+    if other is not None:
+        first, second = (text, site.source(other)) if function in {"maximum", "minimum"} else (site.source(other), text)
+        text = f"{module}.{function}({first}, {second})"
+        if not isinstance(sides.without_sign(other), ast.Constant):
+            needs = f"`{site.source(other)}` is a number in each call, and no nan"
+    return site.edit([(value, text)], needs)
+
+
+def number_above(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Rewrite the number that a line compares an array with, where it was computed above."""
+    names = (n.id for n in ast.walk(site.statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+    values = [value for name in dict.fromkeys(names) if (value := site.value_of(name)) is not None]
+    above = (site.parents().get(value) for value in values if value.lineno < site.line)
+    rules = (array_number(replace(site, statement=one), cause) for one in above if isinstance(one, ast.Assign))
+    return next(filter(None, rules), None)
+
+
+def _chosen_number(node: ast.expr) -> tuple[ast.Call, ast.expr | None, str] | None:
+    """Return NumPy's call that gives a number, what `max` or `min` compares it with, and NumPy's name for that.
+
+    Python keeps the first of two where the second is nan: `np.fmax(a, nan)` is `a`, `np.maximum(nan, a)` is nan.
+    """
+    match node:
+        case ast.Call(func=ast.Name(id="max" | "min" as name), args=[one, other], keywords=[]):
+            number = _number_of_numpy(other)
+            if number is not None and _number_of_numpy(one) is None and _is_at_hand(one):
+                return number, one, f"f{name}"
+            number = _number_of_numpy(one)
+            if number is not None and _is_at_hand(other):
+                return number, other, f"{name}imum"
+        case _:
+            alone = _number_of_numpy(node)
+            return (alone, None, "") if alone is not None else None
+    return None
+
+
+def _is_at_hand(node: ast.expr) -> bool:
+    return syntax.is_number(sides.without_sign(node)) or bool(dotted(node))
+
+
+def _number_of_numpy(node: ast.expr) -> ast.Call | None:
+    """Return `np.mean(a)` of `float(np.mean(a))`."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id="float"), args=[ast.Call(func=function, args=[_, *more], keywords=[]) as call], keywords=[]
+        ) if dotted(function).rpartition(".")[0] in {"np", "numpy"} and called(call) in _NUMBERS_OF_NUMPY:
+            are_numbers = all(syntax.is_number(one) for one in more)
+            return call if are_numbers and len(more) == (called(call) in _WITH_A_NUMBER) else None
+    return None
+
+
+def _is_array(site: Site, name: str) -> bool:
+    value = site.value_of(name)
+    return value is not None and _tensor_of(value) is not None
+
+
+def _meets_alone(site: Site, name: str, array: str) -> bool:
+    """Whether all that reads a name compares it with an array, or computes with both."""
+    reads = site.loads(name)
+    for read in reads:
+        match site.parents().get(read):
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if not isinstance(op, syntax.NOT_ON_TENSORS):
+                other = right if left is read else left
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+                other = right if left is read else left
+            case _:
+                return False
+        if dotted(other) != array:
+            return False
+    return bool(reads)
+
+
 def _tensor_of(node: ast.expr) -> ast.expr | None:
     """Return the tensor of `x.detach().cpu().numpy()`: what is a copy on the CPU stays one."""
     match node:
@@ -511,7 +596,7 @@ def _iterated(site: Site, loop: ast.For) -> Rewrite | None:
         case _:
             return None
     inside = [n for s in loop.body for n in syntax.loads(s, name)]
-    is_left = site.function is None or set(site.loads(name)) - set(inside)
+    is_left = site.function is None or site.escapes(name) or set(site.loads(name)) - set(inside)
     met = _all_meet(site, inside, 0)
     if len(head) != 1 or is_left or not met:
         return None
@@ -621,7 +706,8 @@ def number_for_training(site: Site, _cause: BreakCause) -> Rewrite | None:
     drawn = dotted(function)
     is_known = (drawn in _FROM_ZERO_TO_ONE and bounds == [0, 1]) or (_RANDOM.get(drawn) == "rand" and not bounds)
     reads = site.loads(name)
-    if not is_known or not reads or not all(_asked_in_training(site, read) for read in reads):
+    is_asked = bool(reads) and all(_asked_in_training(site, read) for read in reads)
+    if not is_known or not is_asked or site.escapes(name):
         return None
     needs = f"in evaluation `{drawn}` is not called, and gives others later; in training it still breaks the graph"
     return site.edit([(call, f"{site.source(call)} if self.training else 0.0")], needs)

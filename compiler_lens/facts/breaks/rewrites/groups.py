@@ -38,7 +38,7 @@ def every_group(site: Site) -> Rewrite | None:
             pass
         case _:
             return None
-    found, reads = _groups_of(value), site.loads(name)
+    found, reads = _groups_of(value), () if site.escapes(name) else site.loads(name)
     node = site.parents().get(reads[0]) if found and len(reads) == 1 else None
     if found is None or not isinstance(node, ast.For) or node.iter is not reads[0] or node.orelse:
         return None
@@ -215,9 +215,7 @@ def _is_of_group(mask: ast.expr | None, chosen: ast.expr, number: str) -> bool:
 
 def stays_in(site: Site, loop: ast.stmt, name: str) -> bool:
     """Return whether a name is one of a loop, or of another block, alone."""
-    if site.function is None or name in syntax.parameters(site.function):
-        return False
-    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for n in ast.walk(site.function)):
+    if site.function is None or name in syntax.parameters(site.function) or site.escapes(name):
         return False
     lines = range(loop.lineno, (loop.end_lineno or 0) + 1)
     stays = all(line in lines for line in site.uses().stores.get(name, ()))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import sides, syntax
+from compiler_lens.facts.breaks.rewrites.assignments import is_repeatable
 from compiler_lens.facts.breaks.rewrites.groups import every_group, places_of
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, is_number, loads, of_torch
@@ -41,7 +42,7 @@ def _masked_reduction(site: Site) -> Rewrite | None:
             continue
         tensor, mask = selected
         x, m = site.source(tensor), site.source(mask)
-        if not is_mask(site, mask) or (name == "mean" and not dotted(tensor)):
+        if not is_mask(site, mask) or (name == "mean" and not (dotted(tensor) and is_repeatable(site, mask))):
             return None
         if not _same_shape(site, tensor, mask):
             needs[f"`{m}` has the shape of `{x}`"] = None
@@ -130,7 +131,10 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
             return None
     indices = {ast.dump(n.slice) for n in ast.walk(site.statement) if isinstance(n, ast.Subscript)}
     is_only = is_bool and len(indices) == 1 and not isinstance(mask, (ast.Tuple, ast.Slice, ast.Constant))
+    is_only = is_only and dotted(mask) not in site.given_otherwise
     if not _is_elementwise(given, mask) or not (is_only or is_mask(site, mask)) or not dotted(tensor):
+        return None
+    if not is_repeatable(site, mask):
         return None
     x, m = site.source(tensor), site.source(mask)
     selected = [n for n in ast.walk(given) if isinstance(n, ast.Subscript) and _is_selected(n, mask)]
@@ -147,7 +151,10 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
         if isinstance(number.value, float):
             value = f"{site.torch}.full_like({x}, {value})"  # else an integer tensor becomes a floating one
     others = [n.value for n in selected if ast.dump(n.value) != ast.dump(tensor)]
-    needs = [_of_shapes(site, [tensor, *others], mask)]
+    needs = [
+        "" if is_mask(site, mask) else f"`{m}` is a tensor of bools in each call",
+        _of_shapes(site, [tensor, *others], mask),
+    ]
     is_division = sign == "/" or any(_is_floating(n) for n in ast.walk(given))
     if is_division and (selected or sign):
         needs.append(f"`{x}` is of a floating dtype")
@@ -245,7 +252,9 @@ def _chosen_rows(site: Site) -> Rewrite | None:
             mask, every = places_of(value), site.loads(index)
         case _:
             return None
-    if site.function is None or mask is None or not is_mask(site, mask) or len(every) > _MOST_READS:
+    if site.function is None or site.escapes(index) or mask is None or not is_mask(site, mask):
+        return None
+    if len(every) > _MOST_READS:
         return None
     users = sorted({n for read in every if (n := number_at(site.following, read.lineno)) is not None})
     guards: set[int] = set()

@@ -18,7 +18,7 @@ SHARING = frozenset({
     "contiguous", "to", "float", "double", "half", "type_as", "long", "int", "bool", "view_as", "reshape_as",
     "expand_as", "narrow", "unflatten", "movedim", "diagonal", "swapaxes", "cpu", "cuda", "unbind", "split", "chunk",
 })  # fmt: skip
-_KEEPING = frozenset({"append", "extend", "insert", "add", "setdefault", "update", "put"})
+KEEPING = frozenset({"append", "extend", "insert", "add", "setdefault", "update", "put"})
 _GROUPS = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred, ast.IfExp, ast.NamedExpr)
 _MOST_NAMES = 50
 _MOST_VALUES = 50
@@ -44,7 +44,7 @@ def may_share(site: Site, node: ast.expr, depth: int = _DEEPEST) -> bool:
 def is_own(site: Site, name: str, depth: int = _DEEPEST) -> bool:
     """Return whether what a name has at the statement was made for it, and has no other name."""
     uses, function = site.uses(), site.function
-    if function is None or not depth:
+    if function is None or not depth or site.escapes(name):
         return False
     begin = _assigned_for_sure(site, function, name)
     if not begin and name in syntax.parameters(function):
@@ -94,7 +94,7 @@ def is_kept(site: Site, node: ast.expr) -> bool:  # noqa: C901, PLR0911 -- one f
                 return value is child
             case ast.Call() if child in (*parent.args, *parent.keywords):
                 name = called(parent)
-                return name in _KEEPING or name[:1].isupper()  # a class keeps what it is given
+                return name in KEEPING or name[:1].isupper()  # a class keeps what it is given
             case ast.Call():
                 pass  # of a method that `child` names
             case ast.Attribute(attr=name):
@@ -118,7 +118,7 @@ def is_written_later(site: Site, names: Sequence[str]) -> bool:
     writes, left, known = _writes(site.function), list(names), set(names)
     while left and len(known) < _MOST_NAMES:
         name = left.pop()
-        if any(_is_come_to(site, line) for line in writes.lines.get(name, ())):
+        if any(_is_line_come_to(site, line) for line in writes.lines.get(name, ())):
             return True
         left += [view for view in writes.views.get(name, ()) if view not in known]
         known.update(left)
@@ -127,7 +127,7 @@ def is_written_later(site: Site, names: Sequence[str]) -> bool:
 
 def is_kept_later(site: Site, name: str) -> bool:
     """Return whether what a name has after the statement is returned, or gets another name."""
-    return any(is_kept(site, read) for read in site.loads(name) if _is_come_to(site, read.lineno))
+    return site.escapes(name) or any(is_kept(site, n) for n in site.loads(name) if is_come_to(site, n))
 
 
 def is_as_it_was(site: Site, value: ast.expr) -> bool:
@@ -135,6 +135,8 @@ def is_as_it_was(site: Site, value: ast.expr) -> bool:
     if site.function is None:
         return False
     names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+    if any(map(site.escapes, names)):
+        return False
     stores, writes = site.uses().stores, _writes(site.function).lines
     lines = (line for name in names for line in (*stores.get(name, ()), *writes.get(name, ())))
     return value.lineno < site.statement.lineno and not any(value.lineno < n < site.statement.lineno for n in lines)
@@ -169,7 +171,19 @@ def _is_new(node: ast.expr) -> bool:
     return isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Constant))
 
 
-def _is_come_to(site: Site, line: int) -> bool:
+def is_come_to(site: Site, read: ast.expr) -> bool:
+    """Return whether a name may be read after the statement: a loop comes again, a function within runs any time."""
+    return _is_line_come_to(site, read.lineno) or (site.function is not None and read in _within_others(site.function))
+
+
+@lru_cache(maxsize=16)
+def _within_others(function: syntax.Function) -> frozenset[ast.AST]:
+    """Return the names in functions within a function."""
+    inner = (n for n in ast.walk(function) if isinstance(n, syntax.Function | ast.Lambda) and n is not function)
+    return frozenset(n for one in inner for n in ast.walk(one) if isinstance(n, ast.Name))
+
+
+def _is_line_come_to(site: Site, line: int) -> bool:
     """Whether a line is run after the statement, which may be in a loop around both."""
     loops = [one for one in site.around if isinstance(one, (ast.For, ast.While))]
     if loops and loops[0].lineno <= line <= (loops[0].end_lineno or 0):

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.breaks.remedies import OfBothSides, Rewrite
 from compiler_lens.facts.breaks.rewrites import memory, sides, syntax
-from compiler_lens.facts.breaks.rewrites.assignments import Assignment, has_effect
+from compiler_lens.facts.breaks.rewrites.assignments import Assignment, has_effect, is_repeatable
 from compiler_lens.facts.breaks.rewrites.groups import ERRORS_OF_NONE, places_of, stays_in
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed
@@ -55,13 +55,13 @@ def early_return(site: Site, _cause: BreakCause) -> Rewrite | None:
             mask = none_of(site, test)
         case _:
             return None
-    if mask is None or not site.following:
+    if mask is None or not site.following or not is_repeatable(site, test):
         return None
     found = site.edit(
         [(test, f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}")],
         f"compiled code goes on where `{site.source(mask)}` is nowhere true: what follows gives the same for no rows",
     )
-    return replace(found, needs_both=True) if found else None
+    return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
 
 
 def is_check_alone(site: Site, node: ast.If) -> bool:
@@ -122,6 +122,8 @@ def _reduced(site: Site, node: ast.expr, by: str) -> ast.expr | None:
 
 def _of_nothing(site: Site, block: ast.stmt, statements: Sequence[ast.stmt], mask: ast.expr) -> str | None:
     """Return what it takes for granted to run statements where a mask is nowhere true; None if they may do more."""
+    if not is_repeatable(site, mask):
+        return None
     if all(_changes_only(site, one, mask) for one in statements):
         kept = [_of_filled(site, one, mask) for one in statements]
         known = [said for said in kept if said is not None]

@@ -28,6 +28,7 @@ _FINITE = (_RESHAPING - {"masked_select"}) | (_CASTS - {"type"}) | {
 }  # fmt: skip
 _MOST_READS = 16
 _DEEPEST = 30
+_FOLLOWED = 2  # assignments that a value is followed through
 _SMALLEST_HALF, _LARGEST_HALF = 2**-14, 65504  # that float16 has all digits of
 
 NAN = "gradients are nan where the side that is not chosen has no finite value or slope"
@@ -39,13 +40,13 @@ def joined(*needs: str) -> str:
     return "; ".join(dict.fromkeys(one for said in needs for one in said.split("; ") if one))
 
 
-def fit(site: Site, values: Sequence[Assignment], *, is_kept: bool) -> bool:
+def fit(site: Site, values: Sequence[Assignment], at: ast.expr | None = None) -> bool:
     """Return whether values can be chosen between, as far as their text shows that they cannot.
 
     Args:
         site: the statement that chooses.
         values: what it chooses from.
-        is_kept: whether what is chosen has a name, or is returned; else it is an operand of an operator.
+        at: the expression that chooses; else what is chosen is returned, or has their name.
 
     """
     for one, other in pairwise(values):
@@ -56,13 +57,15 @@ def fit(site: Site, values: Sequence[Assignment], *, is_kept: bool) -> bool:
         if of_one[0] and of_one[0] == of_other[0] and of_one[1] != of_other[1]:
             return False
     names = {one.name for one in values}
-    if any(is_number(site, one.computed) for one in values):
-        # of a number others may ask what a tensor is not good for: a size, an index, a branch
-        are_all = all(is_number(site, one.computed) for one in values)
-        if are_all and len({_kind(site, one.computed) for one in values}) > 1:
-            return False  # torch makes floats of both: a tensor of integers is then another's dtype
-        return not (are_all and is_kept) or all(name and _is_in_arithmetic(site, name) for name in names)
-    return True
+    numbers = [is_number(site, one.computed) for one in values]
+    if all(numbers) and len({_kind(site, one.computed) for one in values}) > 1:
+        return False  # torch makes floats of both: a tensor of integers is then another's dtype
+    if any(site.is_tensor(one.computed) for one in values):
+        return not (any(numbers) and any(map(site.escapes, names)))  # who reads it knows tensors
+    # of a number others may ask what a tensor is not good for: a size, an index, a branch, a key
+    if any(numbers):
+        return _is_in_arithmetic(site, at) if at else all(name and _are_in_arithmetic(site, name) for name in names)
+    return not (_is_stored(site, at) if at else any(_are_stored(site, name) for name in names))
 
 
 def keeps_memory(site: Site, values: Sequence[Assignment], name: str) -> tuple[bool, str]:
@@ -210,21 +213,51 @@ def _kind(site: Site, node: ast.expr) -> type:
     return type(_number(site, node))
 
 
-def _is_in_arithmetic(site: Site, name: str) -> bool:
+def _is_in_arithmetic(site: Site, node: ast.expr) -> bool:
+    """Whether a value only goes into arithmetic with tensors, at once or by a name."""
+    match site.parents().get(node):
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return _are_in_arithmetic(site, name)
+    return _meets_tensor(site, node)
+
+
+def _meets_tensor(site: Site, node: ast.expr) -> bool:
+    match site.parents().get(node):
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow(), right=right):
+            return site.is_tensor(right if left is node else left)
+        case ast.AugAssign(target=target, value=value):
+            return value is node and site.is_tensor(target)
+    return False
+
+
+def _are_in_arithmetic(site: Site, name: str) -> bool:
     """Whether all that reads a name computes with it and with tensors."""
-    reads = [n for n in site.loads(name) if n.lineno > site.statement.lineno]
-    if len(reads) > _MOST_READS:
+    reads = [n for n in site.loads(name) if memory.is_come_to(site, n)]
+    if len(reads) > _MOST_READS or site.escapes(name):
         return False
-    for read in reads:
-        match site.parents().get(read):
-            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.Pow(), right=right):
-                if not site.is_tensor(right if left is read else left):
-                    return False
-            case ast.AugAssign(target=target, value=value) if value is read and site.is_tensor(target):
-                pass
-            case _:
-                return False
-    return True
+    return all(_meets_tensor(site, read) for read in reads)
+
+
+def _is_stored(site: Site, node: ast.expr, depth: int = _FOLLOWED) -> bool:
+    """Whether a value, or what is computed of it, is kept where others than the function may find it."""
+    child: ast.AST = node
+    parent = site.parents().get(child)
+    while isinstance(parent, ast.expr):
+        if isinstance(parent, ast.Call):
+            return called(parent) in memory.KEEPING and child is not parent.func
+        child, parent = parent, site.parents().get(parent)
+    match parent:
+        case ast.Assign(targets=targets):
+            names = [n.id for n in targets if isinstance(n, ast.Name)]
+            return len(names) < len(targets) or (depth > 0 and any(_are_stored(site, n, depth - 1) for n in names))
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            return not isinstance(target, ast.Name)
+    return False
+
+
+def _are_stored(site: Site, name: str, depth: int = _FOLLOWED) -> bool:
+    reads = [n for n in site.loads(name) if memory.is_come_to(site, n)]
+    return site.escapes(name) or len(reads) > _MOST_READS or any(_is_stored(site, n, depth) for n in reads)
 
 
 def _cast(site: Site, node: ast.expr, depth: int = _DEEPEST) -> str:

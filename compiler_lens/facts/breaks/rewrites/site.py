@@ -12,6 +12,7 @@ from types import MappingProxyType
 from msgspec import Struct, field
 
 from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.breaks.rewrites.others import arrays, given_otherwise
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources, expression, syntax_if_known
@@ -21,6 +22,7 @@ _LONGEST_STATEMENT = 60  # lines: nobody reads a longer suggestion
 _LARGEST_STATEMENT = 5_000  # characters
 _LARGEST_BLOCK = 200  # lines of a statement that the rules look through
 _DEEPEST = 50  # statements around one another
+_ALL = "*"
 
 Change = tuple[ast.expr, str]  # what stands there now, what to write there
 SeenTensors = Mapping[str, Mapping[int, frozenset[str]]]  # by file and a function's first line: names of tensors
@@ -47,6 +49,8 @@ class Site(Struct, frozen=True):
     tensors: frozenset[str]  # names that are tensors for sure
     torch: str = "torch"  # what the file calls torch
     imports_torch: bool = True
+    arrays: frozenset[str] = frozenset()  # names that may be arrays of NumPy's
+    given_otherwise: frozenset[str] = frozenset()  # parameters that another call gives what is no tensor
 
     @property
     def has_torch_at_top(self) -> bool:
@@ -131,8 +135,15 @@ class Site(Struct, frozen=True):
         first = next(iter(self.uses().stores.get(name, ())), self.statement.lineno)
         return self.function is not None and (name in parameters(self.function) or first < self.statement.lineno)
 
+    def escapes(self, name: str) -> bool:
+        """Return whether others may read a name of the function, or assign it, without that its text shows where."""
+        outer = _outer(self.function) if self.function else frozenset[str]()
+        return name in outer or _ALL in outer
+
     def value_of(self, name: str) -> ast.expr | None:
-        """Return what a name is assigned, if that happens once in the function."""
+        """Return what a name is assigned, if that happens once in the function, and nowhere else."""
+        if self.escapes(name):
+            return None
         values, stores = self.uses().values.get(name, ()), self.uses().stores.get(name, ())
         return values[0] if len(stores) == len(values) == 1 else None
 
@@ -146,7 +157,7 @@ class Site(Struct, frozen=True):
 
     def is_tensor(self, node: ast.expr) -> bool:
         """Return whether an expression is a tensor for sure."""
-        return is_tensor(node, self.tensors)
+        return is_tensor(node, self.tensors, self.arrays)
 
 
 def site_at(sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN) -> Site | None:
@@ -185,6 +196,9 @@ def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site |
         return None
     torch = _torch_name(tree)
     begin = min([function.lineno, *(mark.lineno for mark in function.decorator_list)])
+    otherwise = given_otherwise(tree, function)
+    known = seen.get(function.lineno, seen.get(begin, frozenset())) - otherwise
+    of_numpy = arrays(tree, function, known)
     return Site(
         text,
         line,
@@ -192,9 +206,11 @@ def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site |
         following,
         tuple(around[:-1]),
         function,
-        _tensors(function, seen.get(function.lineno, seen.get(begin, frozenset()))),
+        _tensors(function, known, of_numpy),
         torch or "torch",
         bool(torch),
+        of_numpy,
+        otherwise,
     )
 
 
@@ -257,13 +273,28 @@ def _uses(tree: ast.AST) -> Uses:
 
 
 @lru_cache(maxsize=16)
+def _outer(function: Function) -> frozenset[str]:
+    """Return the names under `global` and `nonlocal`, also those of functions within; `*` where all may be read."""
+    found: set[str] = set()
+    for node in ast.walk(function):
+        match node:
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                found.update(names)
+            case ast.Call(func=ast.Name(id="locals" | "eval" | "exec")) | ast.Call(func=ast.Name(id="vars"), args=[]):
+                found.add(_ALL)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=16)
 def _parents(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
     return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
 
 
 @lru_cache(maxsize=16)
-def _tensors(function: Function, seen: frozenset[str]) -> frozenset[str]:
-    return tensor_names(function, frozenset((*_uses(function).stores, *parameters(function))), seen)
+def _tensors(function: Function, seen: frozenset[str], of_numpy: frozenset[str]) -> frozenset[str]:
+    # What others assign, too, may be something else by the time that it is read.
+    candidates = frozenset((*_uses(function).stores, *parameters(function))) - _outer(function)
+    return tensor_names(function, candidates, seen, of_numpy)
 
 
 def _is_for_types(node: ast.AST) -> bool:

@@ -12,8 +12,8 @@ SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.As
 # fmt: off
 ELEMENTWISE = frozenset({
     "abs", "ceil", "clamp", "cos", "div", "double", "exp", "expm1", "float", "floor", "gelu", "half", "log1p", "log",
-    "masked_fill", "mul", "neg", "pow", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "silu", "sin",
-    "softplus", "sqrt", "square", "tan", "tanh", "trunc",
+    "masked_fill", "mul", "nan_to_num", "neg", "pow", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "silu",
+    "sin", "softplus", "sqrt", "square", "tan", "tanh", "trunc",
 })
 _BOOLEAN = frozenset({
     "all", "any", "bool", "eq", "ge", "gt", "isclose", "isfinite", "isin", "isinf", "isnan", "le", "logical_and",
@@ -143,10 +143,16 @@ def is_boolean(node: ast.expr) -> bool:
     return False
 
 
-def tensor_names(tree: ast.AST, candidates: frozenset[str], seen: frozenset[str] = frozenset()) -> frozenset[str]:
+def tensor_names(
+    tree: ast.AST,
+    candidates: frozenset[str],
+    seen: frozenset[str] = frozenset(),
+    arrays: frozenset[str] = frozenset(),
+) -> frozenset[str]:
     """Return those of some names that are tensors for sure, by how a function declares, makes and uses them.
 
-    Those that are `seen` were tensors whenever torch compiled the function.
+    Those that are `seen` were tensors whenever torch compiled the function; `arrays` may be NumPy's, which have most of
+    a tensor's methods.
     """
     found: set[str] = set(seen)
     assigned: list[tuple[str, ast.expr]] = []
@@ -163,28 +169,41 @@ def tensor_names(tree: ast.AST, candidates: frozenset[str], seen: frozenset[str]
                 assigned += [(target, value) for target in targets(node)]
     for target, value in assigned * 2:  # a name may be made of names that come later in the text
         with suppress(RecursionError):  # nested deeper than Python's stack
-            if target not in found and is_tensor(value, found):
+            if target not in found and is_tensor(value, found - arrays, arrays):
                 found.add(target)
     no_tensors = {target for target, value in assigned if called(value) in _NO_TENSOR or isinstance(value, _LITERALS)}
-    return frozenset(found & candidates) - no_tensors - {"self", "cls"}
+    return frozenset(found & candidates) - no_tensors - arrays - {"self", "cls"}
 
 
-def is_tensor(node: ast.expr, names: AbstractSet[str]) -> bool:
-    """Return whether an expression is a tensor for sure, where some names are."""
+def is_tensor(  # noqa: PLR0911 -- one for each kind of syntax
+    node: ast.expr, names: AbstractSet[str], arrays: AbstractSet[str] = frozenset()
+) -> bool:
+    """Return whether an expression is a tensor for sure, where some names are, and others may be arrays."""
     if isinstance(node, ast.Name):
         return node.id in names
     if isinstance(node, ast.Call):
         owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
-        by_self = owner is not node.func and dotted(owner) == "self" and any(is_tensor(a, names) for a in node.args)
-        is_known = of_torch(node) or (is_method(node) and (called(node) not in _SHARED or is_tensor(owner, names)))
+        if arrays and not of_torch(node) and _first_name(owner) in arrays:
+            return False
+        is_self = owner is not node.func and dotted(owner) == "self"
+        by_self = is_self and any(is_tensor(one, names, arrays) for one in node.args)
+        is_shared = called(node) in _SHARED and not is_tensor(owner, names, arrays)
+        is_known = of_torch(node) or (is_method(node) and not is_shared)
         return by_self or (called(node) in _PURE and is_known)
     if isinstance(node, ast.BinOp):
-        return is_tensor(node.left, names) or is_tensor(node.right, names)
+        return is_tensor(node.left, names, arrays) or is_tensor(node.right, names, arrays)
     if isinstance(node, ast.Compare):
-        return any(is_tensor(part, names) for part in (node.left, *node.comparators))
+        return any(is_tensor(part, names, arrays) for part in (node.left, *node.comparators))
     if isinstance(node, ast.UnaryOp):
-        return not isinstance(node.op, ast.Not) and is_tensor(node.operand, names)
-    return isinstance(node, ast.Subscript) and is_tensor(node.value, names)
+        return not isinstance(node.op, ast.Not) and is_tensor(node.operand, names, arrays)
+    return isinstance(node, ast.Subscript) and is_tensor(node.value, names, arrays)
+
+
+def _first_name(node: ast.AST) -> str:
+    """Return `x` of `x.abs().T[0]`."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def targets(assign: ast.Assign) -> list[str]:

@@ -1,0 +1,555 @@
+"""A function in two: clocks, counters, lists and messages stay Python, and what computes is compiled by itself.
+
+What torch.compile was given then is no graph any more; all that it computed still is. A list that compiled code adds to
+has another length at each call, and is compiled for each: Python adds to it, after the call.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.calls import only_says, said_by
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_number, is_pure_call, parameters
+from compiler_lens.facts.measured.called import qualified
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import Sources
+
+# Of a function that torch.compile is given, `torch.compiler.disable(recursive=False)` is taken off again (torch 2.13).
+MARK = "_dynamo.decorators.skip"
+_FILE = "text.py"
+# fmt: off
+_ADDING = frozenset({"append", "extend", "add", "appendleft"})
+_CHANGING = _ADDING | {"insert", "pop", "popleft", "remove", "clear", "sort", "reverse"}
+_CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.process_time", "perf_counter"})
+_DRAWS = frozenset({"random.random", "random.uniform", "random.gauss", "random.randint", "np.random.rand"})
+_OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
+_OF_SETS = frozenset({"add", "sort", "pow", "div", "sub"})  # which other things than tensors have, too
+_NEVER = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete)
+# fmt: on
+
+
+class Books(Struct, frozen=True):
+    """The statements of a function: those that keep books before the others, the others, and those after them."""
+
+    site: Site
+    function: ast.FunctionDef
+    before: tuple[ast.stmt, ...]
+    core: tuple[ast.stmt, ...]
+    after: tuple[ast.stmt, ...]
+    returned: ast.Return | None
+
+    @property
+    def lines(self) -> frozenset[int]:
+        """The lines of those that keep books."""
+        kept = (*self.before, *self.after)
+        return frozenset(n for one in kept for n in range(one.lineno, (one.end_lineno or one.lineno) + 1))
+
+
+def name_at(text: str, line: int) -> str:
+    """Return the qualified name of the function that begins at a line, with its decorators or without; or nothing."""
+    tree = parsed(text)
+    functions = qualified(tree) if tree else {}
+    begin = {name: {one.lineno, *(mark.lineno for mark in one.decorator_list)} for name, one in functions.items()}
+    return next((name for name, lines in begin.items() if line in lines), "")
+
+
+def books(text: str, name: str) -> Books | None:
+    """Return what a function, by its qualified name, has of both; None where they cannot be told apart."""
+    tree = parsed(text)
+    function = qualified(tree).get(name) if tree else None
+    if not isinstance(function, ast.FunctionDef) or not _is_plain(function):
+        return None
+    if not all(dotted(getattr(mark, "func", mark)).endswith("torch.compile") for mark in function.decorator_list):
+        return None
+    first = function.body[0]
+    site = site_at(
+        Sources({_FILE: text}), SourceLine(_FILE, first.lineno, "", text.split("\n")[first.lineno - 1].strip())
+    )
+    if site is None or not site.has_torch_at_top:
+        return None
+    last = function.body[-1]
+    returned = last if isinstance(last, ast.Return) else None
+    return _told_apart(site, function, function.body[:-1] if returned else function.body, returned)
+
+
+def _is_plain(function: ast.FunctionDef) -> bool:
+    arguments, body = function.args, function.body
+    nested = [n for one in body if not isinstance(one, ast.Return) for n in ast.walk(one)]
+    starts = zip([function.lineno, *(one.end_lineno or 0 for one in body)], body, strict=False)
+    return (
+        not (arguments.vararg or arguments.kwarg)
+        and not any(isinstance(n, (*_NEVER, ast.Return, ast.FunctionDef, ast.ClassDef)) for n in nested)
+        and all(end < one.lineno for end, one in starts)
+    )
+
+
+def _told_apart(
+    site: Site, function: ast.FunctionDef, body: Sequence[ast.stmt], returned: ast.Return | None
+) -> Books | None:
+    before: list[ast.stmt] = []
+    core: list[ast.stmt] = []
+    after: list[ast.stmt] = []
+    for number, one in enumerate(body):
+        rest: list[ast.stmt] = [other for other in body[number + 1 :] if not _keeps_books(site, other)]
+        rest += [returned] if returned and not _is_names(returned) else []
+        is_text = number == 0 and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+        if is_text or (_keeps_books(site, one) and not core):
+            before.append(one)
+        elif not _keeps_books(site, one):
+            core.append(one)
+        elif not _stored([one]) & _loaded(rest):
+            if not _may_wait(one, rest):
+                return None
+            after.append(one)
+        elif _draws(one) and not _loaded([one]) & _stored(core) and not _may_draw(site, core):
+            before.append(one)
+        else:
+            return None
+    return Books(site, function, tuple(before), tuple(core), tuple(after), returned) if core else None
+
+
+def _keeps_books(site: Site, node: ast.stmt) -> bool:
+    match node:
+        case ast.If(test=test, body=body, orelse=[]):
+            return all(_asks_only(site, n) for n in ast.walk(test)) and all(_is_said(site, one) for one in body)
+        case ast.Assign(targets=[ast.Name()], value=value):
+            names = [dotted(call.func) for call in calls_in(value)]
+            is_asked = any(name in _CLOCKS | _DRAWS for name in names)
+            return is_asked and all(name in _CLOCKS | _DRAWS | _OF_NUMBERS for name in names)
+        case ast.AugAssign(target=ast.Attribute() as target, value=value):
+            return dotted(target).startswith("self.") and is_number(value)
+    return _is_said(site, node) or _added(site, node) is not None
+
+
+def _is_said(site: Site, node: ast.stmt) -> bool:
+    match node:
+        case ast.If(orelse=[]):
+            return _keeps_books(site, node)
+    return bool(said_by(site, node))
+
+
+def _asks_only(site: Site, node: ast.AST) -> bool:
+    return only_says(site, node) or (isinstance(node, ast.Call) and called(node) == "is_compiling")
+
+
+def _added(site: Site, node: ast.stmt) -> ast.Call | None:
+    """Return the call that adds to a list of the object's, or of the module's, and gives nothing."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=[_], keywords=[]) as call):
+            root = next(_roots(owner), "")
+            is_outside = root == "self" or (root and root not in site.local())
+            is_pure = all(_gives_a_value(site, n) for n in ast.walk(call) if n is not call)
+            return call if name in _ADDING and is_outside and is_pure else None
+    return None
+
+
+def _gives_a_value(site: Site, node: ast.AST) -> bool:
+    is_computed = isinstance(node, ast.Call) and is_pure_call(node) and called(node) not in _OF_SETS
+    return is_computed or only_says(site, node)
+
+
+def _roots(node: ast.expr) -> Iterator[str]:
+    """Yield the name that `a` is of `a`, `a.b` and `a["b"]`."""
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner, slice=ast.Constant()):
+            yield from _roots(owner)
+
+
+def _draws(node: ast.stmt) -> bool:
+    names = [dotted(call.func) for call in calls_in(node)]
+    return bool(_DRAWS.intersection(names)) and not _CLOCKS.intersection(names)
+
+
+def _may_draw(site: Site, core: Sequence[ast.stmt]) -> bool:
+    """Return whether statements, or functions of the file that they name, draw numbers of such a series, too."""
+    tree = parsed(site.text)
+    names = {dotted(call.func).rpartition(".")[2] for one in core for call in calls_in(one)}
+    functions = [one for name, one in qualified(tree).items() if name.rpartition(".")[2] in names] if tree else []
+    calls = (call for one in (*core, *functions) for call in calls_in(one))
+    return any({"random", "rng"} & set(dotted(call.func).split(".")) for call in calls)
+
+
+def _may_wait(node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
+    """Return whether a statement that keeps books does the same after some others."""
+    if isinstance(node, ast.Assign):  # a clock that is asked in between, a number of a series
+        return False
+    if any(isinstance(n, (ast.Raise, ast.Assert)) for one in rest for n in ast.walk(one)):  # it is said before that
+        return False
+    read = _loaded([node])
+    if read & (_stored(rest) | _changed(rest)):
+        return False
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name))) if name in _ADDING:
+            written = target
+        case ast.AugAssign(target=other):
+            written = other
+        case _:
+            return True
+    texts = {dotted(n) for one in rest for n in ast.walk(one) if isinstance(n, (ast.Attribute, ast.Name))}
+    names = {dotted(n) for n in ast.walk(written)} - {"", "self"}
+    # A method may read what is written.
+    is_called = any(dotted(call.func).startswith("self.") for one in rest for call in calls_in(one))
+    return not names & texts and not is_called
+
+
+# -- names
+
+
+def _loaded(statements: Iterable[ast.AST]) -> frozenset[str]:
+    nodes = [n for one in statements for n in ast.walk(one)]
+    read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    return frozenset(
+        read | {n.target.id for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    )
+
+
+def _stored(statements: Iterable[ast.AST]) -> frozenset[str]:
+    nodes = (n for one in statements for n in ast.walk(one))
+    return frozenset(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def _changed(statements: Iterable[ast.AST]) -> frozenset[str]:
+    """Names that are written in place, as far as the text shows."""
+    found: set[str] = set()
+    for node in (n for one in statements for n in ast.walk(one)):
+        match node:
+            case ast.Subscript(value=owner, ctx=ast.Store()) | ast.Attribute(value=owner, ctx=ast.Store()):
+                found |= {n.id for n in ast.walk(owner) if isinstance(n, ast.Name)}
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name.endswith("_") or name in _ADDING:
+                found |= {n.id for n in ast.walk(owner) if isinstance(n, ast.Name)}
+    return frozenset(found)
+
+
+def _surely_stored(statements: Iterable[ast.stmt]) -> frozenset[str]:
+    return _stored(one for one in statements if isinstance(one, (ast.Assign, ast.AugAssign, ast.AnnAssign)))
+
+
+# -- the text
+
+
+def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
+    """Return a text in which a function is two; None where that cannot be done, or is done.
+
+    Args:
+        text: a file's.
+        name: the function's, qualified.
+        collected: lines, of functions that this one calls, that add to a list of the module's: compiled code keeps
+            what they add in a list that each call finds empty.
+    """
+    if "\r" in text:
+        return None
+    drained: list[str] = []
+    for line in collected:
+        made = _collecting(text, line) if not _is_read_within(text, line, name) else None
+        if made is None:
+            return None
+        text, lines = made
+        drained += lines
+    text = _with_reads_as_arguments(text, name)
+    found = books(text, name)
+    if found is None or not (drained or found.lines):
+        return None
+    return _written(found, drained)
+
+
+def _written(found: Books, drained: Sequence[str]) -> str | None:
+    site, function = found.site, found.function
+    lines = site.text.split("\n")
+    result, extra = "", list[tuple[str, str]]()
+    reads = _reads(found)
+    own = parameters(function)
+    in_class = bool(own) and own[0] == "self"
+    given = [n for n in (*own, *sorted(_stored(found.before))) if n != "self" or not in_class]
+    needed = _loaded(found.core) | (
+        _loaded([found.returned]) if found.returned and not _is_names(found.returned) else set()
+    )
+    texts_after, still = _after(found, extra)
+    is_kept = found.returned is not None and _is_names(found.returned)
+    asked = still | (_loaded([found.returned]) if found.returned and is_kept else frozenset())
+    order = dict.fromkeys(n.id for one in found.core for n in ast.walk(one) if isinstance(n, ast.Name))
+    outputs = [n for n in order if n in _stored(found.core) & asked]
+    inputs = [n for n in dict.fromkeys(given) if n in needed or n in outputs or n in _loaded_by(extra)]
+    if not set(outputs) <= _surely_stored(found.core) | set(inputs):
+        return None
+    arguments = [*inputs, *(new for new, _ in reads.values())]
+    if found.returned is not None and found.returned.value is not None and not is_kept:
+        result = site.free("result")
+    gives = []
+    if result and found.returned and found.returned.value:
+        value = site.source(found.returned.value)
+        gives = [f"({value})" if isinstance(found.returned.value, ast.Tuple) else value]
+    gives += [*outputs, *(code for _, code in extra)]
+    takes = [*([result] if result else []), *outputs, *(new for new, _ in extra)]
+    inner = f"{function.name}_computed"
+    if inner in site.text or in_class != ("." in _owner(site, function)):
+        return None
+    pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
+    call = f"{'self.' if in_class else ''}{inner}({', '.join([*inputs, *(code for _, code in reads.values())])})"
+    head = lines[function.lineno - 1 : function.body[0].lineno - 1]
+    outer = [*head, *(line for one in found.before for line in _chunk(found, one))]
+    if takes == [result] and not (texts_after or drained):
+        call, takes, result = f"return {call}", [], ""
+        gives = [site.source(node) for node in (found.returned.value,) if node] if found.returned else []
+    outer.append(f"{deep}{', '.join(takes)} = {call}" if takes else f"{deep}{call}")
+    outer += [line for part in texts_after for line in part]
+    outer += [f"{deep}{line}" for line in drained]
+    if result:
+        outer.append(f"{deep}return {result}")
+    elif found.returned is not None and (is_kept or found.returned.value is None):
+        outer += _chunk(found, found.returned)
+    changes = [(node, new) for node, (new, _) in reads.items()]
+    core = [f"{pad}def {inner}({', '.join([*(['self'] if in_class else []), *arguments])}):"]
+    core += [line for one in found.core for line in _chunk(found, one, changes)]
+    if found.returned is not None and not is_kept:
+        core += [line for line in _chunk(found, found.returned) if line.lstrip().startswith("#")]
+    core += [f"{deep}return {', '.join(gives)}"] if gives else []
+    end = function.end_lineno or function.lineno
+    apart = [""] if in_class else ["", ""]
+    new = [*lines[: function.lineno - 1], f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *lines[end:]]
+    return "\n".join(new)
+
+
+def _owner(site: Site, function: ast.FunctionDef) -> str:
+    tree = parsed(site.text)
+    return next((name for name, one in qualified(tree).items() if one is function), "") if tree else ""
+
+
+def _is_names(returned: ast.Return) -> bool:
+    match returned.value:
+        case None | ast.Name():
+            return True
+        case ast.Tuple(elts=parts):
+            return all(isinstance(one, ast.Name) for one in parts)
+    return False
+
+
+def _loaded_by(extra: Sequence[tuple[str, str]]) -> frozenset[str]:
+    trees = (parsed(code) for _, code in extra)
+    return _loaded(tree for tree in trees if tree)
+
+
+def _chunk(found: Books, statement: ast.stmt, changes: Sequence[Change] = ()) -> list[str]:
+    """The lines of a statement, with the comments above it."""
+    lines, body = found.site.text.split("\n"), found.function.body
+    number = body.index(statement)
+    begin = (body[number - 1].end_lineno or 0) if number else statement.lineno - 1
+    inside = [change for change in changes if change[0] in list(ast.walk(statement))]
+    if not inside:
+        return lines[begin : statement.end_lineno]
+    pad = " " * statement.col_offset
+    return [*lines[begin : statement.lineno - 1], *f"{pad}{found.site.edited(statement, inside)}".split("\n")]
+
+
+def _after(found: Books, extra: list[tuple[str, str]]) -> tuple[list[list[str]], frozenset[str]]:
+    """The lines that keep books afterwards, and the names they read; what they compute is computed with the rest."""
+    chunks: list[list[str]] = []
+    read: set[str] = set()
+    used = {n.id for n in ast.walk(found.function) if isinstance(n, ast.Name)}
+    for one in found.after:
+        numbers = [] if isinstance(one, ast.If) else list(_computed(found.site, one))
+        changes: list[Change] = []
+        for tensor in numbers:
+            new = next(n for n in ("kept", *(f"kept_{i}" for i in range(2, 99))) if n not in used)
+            used.add(new)
+            extra.append((new, found.site.source(tensor)))
+            changes.append((tensor, new))
+        inside = {n for tensor in numbers for n in ast.walk(tensor)}
+        read |= {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and n not in inside}
+        chunks.append(_chunk(found, one, changes))
+    return chunks, frozenset(read)
+
+
+def _computed(site: Site, statement: ast.stmt) -> Iterator[ast.expr]:
+    """Yield the tensors, computed there, that a statement adds to a list, or whose numbers it reads."""
+    added = _added(site, statement)
+    if added and site.is_tensor(added.args[0]) and not isinstance(added.args[0], (ast.Name, ast.Subscript)):
+        yield added.args[0]
+        return
+    for call in calls_in(statement):
+        match call:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist"), args=[]) if calls_in(tensor):
+                yield tensor
+            case ast.Call(func=ast.Name(id="float" | "int"), args=[tensor]) if site.is_tensor(tensor) and calls_in(
+                tensor
+            ):
+                yield tensor
+
+
+# -- what is read of a list that Python adds to
+
+
+def _lists(found: Books) -> frozenset[str]:
+    """The lists of the object that are added to after what computes, and changed nowhere else that may run before."""
+    calls = [call for one in found.after if (call := _added(found.site, one))]
+    owners = {dotted(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
+    tree = parsed(found.site.text)
+    methods = [one for name, one in qualified(tree).items() if "." in name and one.name != "__init__"] if tree else []
+    others = [n for one in methods for n in ast.walk(one) if n not in calls]
+    return frozenset(one for one in owners if one.startswith("self.") and not any(_changes(n, one) for n in others))
+
+
+def _changes(node: ast.AST, owner: str) -> bool:
+    """Return whether a list, by its dotted name, is changed, or is another one then."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in _CHANGING:
+            return dotted(changed) == owner
+        case ast.Subscript(value=changed, ctx=ast.Store() | ast.Del()):
+            return dotted(changed) == owner
+        case ast.Attribute(ctx=ast.Store() | ast.Del()):
+            return dotted(node) == owner
+    return False
+
+
+def _slices(tree: ast.AST, lists: frozenset[str]) -> list[ast.Subscript]:
+    """Return where a few of the last of a list are read."""
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Subscript) and dotted(n.value) in lists]
+    return [
+        n
+        for n in found
+        if isinstance(n.slice, ast.Slice) and not any(isinstance(m, ast.Name) for m in ast.walk(n.slice))
+    ]
+
+
+def _reads(found: Books) -> dict[ast.expr, tuple[str, str]]:
+    """What is read of such lists, with the name of the argument that it becomes, and its text."""
+    nodes = [n for one in found.core for n in _slices(one, _lists(found))]
+    names: dict[str, str] = {}
+    for node in nodes:
+        text = found.site.source(node)
+        names.setdefault(
+            text,
+            found.site.free(f"last_{dotted(node.value).rpartition('.')[2]}") + (str(len(names) + 1) if names else ""),
+        )
+    first: dict[ast.expr, tuple[str, str]] = {}
+    for node in nodes:
+        text = found.site.source(node)
+        first[node] = (names[text], text)
+    return first
+
+
+def _with_reads_as_arguments(text: str, name: str) -> str:
+    """Give what a method, which the function calls once, reads of such a list to it as an argument."""
+    found, tree = books(text, name), parsed(text)
+    if found is None or tree is None or "." not in name:
+        return text
+    owner, site = name.rpartition(".")[0], found.site
+    methods = {key.rpartition(".")[2]: one for key, one in qualified(tree).items() if key.rpartition(".")[0] == owner}
+    for call in (c for one in found.core for c in calls_in(one)):
+        method = methods.get(dotted(call.func).removeprefix("self.")) if dotted(call.func).startswith("self.") else None
+        slices = _slices(method, _lists(found)) if method and not method.decorator_list else []
+        uses = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and method and n.attr == method.name]
+        if method is None or len(slices) != 1 or len(uses) != 1 or method.args.vararg or method.args.kwarg:
+            continue
+        read = site.source(slices[0])
+        new = f"last_{dotted(slices[0].value).rpartition('.')[2]}"
+        if method.args.kwonlyargs or any(n.id == new for n in ast.walk(method) if isinstance(n, ast.Name)):
+            continue
+        last = [*method.args.posonlyargs, *method.args.args][-1]
+        end: ast.expr | ast.arg = method.args.defaults[-1] if method.args.defaults else last
+        argument = (call.keywords[-1].value if call.keywords else call.args[-1]) if call.args or call.keywords else None
+        if argument is None:
+            continue
+        return _edited(
+            text,
+            [
+                (end, f"{site.source(end)}, *, {new}=None"),
+                (slices[0], f"({read} if {new} is None else {new})"),
+                (argument, f"{site.source(argument)}, {new}={read}"),
+            ],
+        )
+    return text
+
+
+def _edited(text: str, changes: Sequence[tuple[ast.expr | ast.arg, str]]) -> str:
+    lines = [line.encode() for line in text.split("\n")]
+    for node, new in sorted(changes, key=lambda c: (c[0].lineno, c[0].col_offset), reverse=True):
+        if node.lineno != node.end_lineno:
+            return text
+        line = lines[node.lineno - 1]
+        lines[node.lineno - 1] = line[: node.col_offset] + new.encode() + line[node.end_col_offset :]
+    return b"\n".join(lines).decode()
+
+
+def lines_of_books(text: str, name: str) -> frozenset[int]:
+    """Return the lines of a function that a split takes out of what is compiled, and those that read such lists."""
+    found, tree = books(text, name), parsed(text)
+    if found is None or tree is None:
+        return frozenset()
+    inside = next((one for one in tree.body if one.lineno <= found.function.lineno <= (one.end_lineno or 0)), None)
+    slices = _slices(inside, _lists(found)) if inside else []
+    return found.lines | {one.lineno for one in slices}
+
+
+# -- what functions that it calls add to lists of the module's
+
+
+def collects(text: str, line: int) -> bool:
+    """Return whether a line adds to a list of the module's what compiled code may keep for later."""
+    return _collected(text, line) is not None
+
+
+def _collected(text: str, line: int) -> tuple[Site, ast.Call, ast.expr, str] | None:
+    """Return the statement, its call, the tensor that it adds, and what Python makes of that."""
+    at = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
+    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, line, "", at)) if at else None
+    call = _added(site, site.statement) if site else None
+    if site is None or call is None or not isinstance(call.func, ast.Attribute) or called(call) == "extend":
+        return None
+    if any(n.id in site.local() for n in ast.walk(call.func.value) if isinstance(n, ast.Name)):
+        return None
+    match call.args[0]:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[]):
+            return site, call, tensor, f"value.{name}()"
+        case ast.Call(func=ast.Name(id="float" | "int" as name), args=[tensor]) if site.is_tensor(tensor):
+            return site, call, tensor, f"{name}(value)"
+    return None
+
+
+def _is_read_within(text: str, code: str, name: str) -> bool:
+    """Return whether a list that a line adds to is read where compiled code may come: it would lack what is added."""
+    tree = parsed(text)
+    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
+    found = _collected(text, places[0]) if len(places) == 1 else None
+    if tree is None or found is None or not isinstance(found[1].func, ast.Attribute):
+        return True
+    (site, call, *_), functions = found, qualified(tree)
+    left = [one for one in (site.function, functions.get(name)) if one is not None]
+    called_names = {"forward", "__call__"} | {
+        dotted(one.func).rpartition(".")[2] for function in left for one in calls_in(function)
+    }
+    left += [one for key, one in functions.items() if key.rpartition(".")[2] in called_names]
+    owner = ast.dump(found[1].func.value)
+    reads = [n for one in dict.fromkeys(left) for n in ast.walk(one) if isinstance(n, ast.expr)]
+    return any(ast.dump(n) == owner for n in reads if n is not call.func.value)  # type: ignore[attr-defined]
+
+
+def _collecting(text: str, code: str) -> tuple[str, list[str]] | None:
+    """Return a text whose line adds to another list where it is compiled, and the lines that empty that one."""
+    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
+    found = _collected(text, places[0]) if len(places) == 1 else None
+    tree = parsed(text)
+    if found is None or tree is None or found[0].statement.lineno != found[0].statement.end_lineno:
+        return None
+    site, call, tensor, made = found
+    owner = site.source(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    used = {getattr(n, key, "") for n in ast.walk(tree) for key in ("id", "name", "arg")}
+    new = next(n for n in ("added", *(f"added_{i}" for i in range(2, 99))) if n not in used)
+    lines = text.split("\n")
+    pad = " " * site.statement.col_offset
+    lines[site.statement.lineno - 1 : site.statement.lineno] = [
+        f"{pad}if {site.torch}.compiler.is_compiling():",
+        f"{pad}    {new}.append({site.atom(tensor)}.detach())",
+        f"{pad}else:",
+        f"{pad}    {site.source(call)}",
+    ]
+    top = next(one for one in tree.body if one.lineno <= site.statement.lineno <= (one.end_lineno or 0))
+    first = min(node.lineno for node in (top, *getattr(top, "decorator_list", ())))
+    lines[first - 1 : first - 1] = [f"{new} = []  # of one call: compiled code finds it empty", "", ""]
+    drained = [f"for value in {new}:", f"    {owner}.{called(call)}({made})", f"{new}.clear()"]
+    return "\n".join(lines), drained

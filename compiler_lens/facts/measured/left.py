@@ -1,0 +1,93 @@
+"""What is left to mend once the best change is made: what is known of it, and what became of the offers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.measured.fix import Fix, NotTried, Offer, Target, Trial
+from compiler_lens.facts.overview.evidence import FrameFailed
+from compiler_lens.facts.overview.findings import Finding
+from compiler_lens.facts.recompiles.causes import RecompileCause
+from compiler_lens.facts.recompiles.reports import RecompileReport
+from compiler_lens.recording.model import Results
+
+
+class Came(Enum):
+    """What came of an offer that ended nothing."""
+
+    RAISES = "raises"
+    DIFFERS = "differs"  # results do
+    STAYS = "stays"  # what it is for is still there
+    NO_GAIN = "no_gain"  # what it is for is gone, and no more compiles
+    IS_LEFT_OUT = "is_left_out"  # it helps by itself, and not beside the others
+
+
+class Left(Struct, frozen=True):
+    """Something that is still to be mended."""
+
+    target: Target  # in the file as it is without any change
+    finding: Finding | None = None  # what the recording of the best trial says of it
+    cause: RecompileCause | None = None  # of recompiles, this one
+    not_tried: NotTried | None = None  # why no edit was tried
+    offers: tuple[tuple[Offer, Came], ...] = ()  # those that were tried for it
+
+
+def what_is_left(fix: Fix) -> tuple[Left, ...]:
+    """Return what breaks, fails or is compiled again with the best change; without one, in the program as it is."""
+    last = fix.best.observed if fix.best else fix.first
+    found: dict[tuple[object, ...], Left] = {}
+    for target in dict.fromkeys((*last.targets, *(one.target for one in fix.not_tried))):
+        at = fix.as_it_was(target.at)
+        finding, cause = _known(target, last.findings)
+        why = next((one for one in fix.not_tried if (one.target.at, one.target.kind) == (at, target.kind)), None)
+        this = Left(replace(target, at=at), finding, cause, why, _offers(target, fix))
+        found.setdefault((at and at.place, target.kind), this)
+    return tuple(found.values())
+
+
+def _known(target: Target, findings: Sequence[Finding]) -> tuple[Finding | None, RecompileCause | None]:
+    for finding in findings:
+        evidence = finding.evidence
+        if isinstance(evidence, RecompileReport):
+            for cause in evidence.causes:
+                if (cause.line, cause.cause.value) == (target.at, target.kind):
+                    return finding, cause
+        elif _is_about(evidence, target):
+            return finding, None
+    return None, None
+
+
+def _is_about(evidence: object, target: Target) -> bool:
+    match evidence:
+        case BreakCard(place=place, cause=cause):
+            return (place, cause.gb_type) == (target.at, target.kind)
+        case FrameFailed(failed=failed) if failed.failure:
+            return (failed.failure_line, failed.failure.gb_type) == (target.at, target.kind)
+    return False
+
+
+def _offers(target: Target, fix: Fix) -> tuple[tuple[Offer, Came], ...]:
+    """Return the offers for a target, each with the first thing that came of it."""
+    best = fix.best.offers if fix.best else ()
+    found: dict[object, tuple[Offer, Came]] = {}
+    for trial in fix.tried:
+        offer = trial.offers[-1]
+        if offer.target.key == target.key:
+            found.setdefault(offer.edit, (offer, _came(trial, target, is_made=offer in best)))
+    return tuple(found.values())
+
+
+def _came(trial: Trial, target: Target, *, is_made: bool) -> Came:
+    seen = trial.observed
+    if seen.error:
+        return Came.RAISES
+    if seen.results is Results.DIFFER:
+        return Came.DIFFERS
+    if is_made or target.key in seen.broken:
+        return Came.STAYS
+    return Came.IS_LEFT_OUT if trial.helps else Came.NO_GAIN

@@ -1,0 +1,134 @@
+"""What is still to mend after the best change, in words: each line with its cause, what was tried, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.measured.edits import Edit
+from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
+from compiler_lens.facts.measured.left import Came, Left
+from compiler_lens.facts.overview.eager import Extent, Reason
+from compiler_lens.views.advice import advice, changed, limit, often, sentence, what_changed, why
+from compiler_lens.views.document import Block, Change, Gap, line, paragraph
+from compiler_lens.views.parts import At, Part, Span, Tone, code, quiet, strong
+from compiler_lens.views.text import one_line, plural
+
+_SHOWN = 8  # of what is left, and of functions
+_LINES = 4  # of a sketch
+_REASONS: Mapping[NotTriedBecause, str] = {
+    NotTriedBecause.NO_EDIT: "fix has no edit for it.",
+    NotTriedBecause.SKETCH: "A part of it is left to you:",
+    NotTriedBecause.NOT_OWN: "The line is not yours.",
+    NotTriedBecause.NOT_THERE: "The line cannot be changed as the file is.",
+    NotTriedBecause.LIMIT: "Not tried: enough was.",
+}
+_CAME: Mapping[Came, str] = {
+    Came.RAISES: "raises",
+    Came.DIFFERS: "gives other results",
+    Came.STAYS: "does not end it",
+    Came.NO_GAIN: "compiles no more",
+    Came.IS_LEFT_OUT: "helps by itself, but not beside the others",
+}
+_EAGER: Mapping[Reason, str] = {
+    Reason.SKIPPED: "Dynamo passed over it",
+    Reason.SUPPRESSED: "compiling it failed, and `suppress_errors` hides that",
+    Reason.LIMIT: "it hit the recompile limit: what fits no compilation runs eagerly since",
+    Reason.GENERATOR: "a generator is compiled only where a compiled function runs it",
+    Reason.STANCE: "a stance makes its calls eager",
+    Reason.DISABLED: "it is kept out of the compiler",
+    Reason.NEVER_CALLED: "it was never called through torch.compile",
+    Reason.WRAPPER: "no graph holds what it wraps",
+}
+
+
+def left_blocks(fix: Fix, left: tuple[Left, ...], numbers: Mapping[Edit, int]) -> Iterator[Block]:
+    """Yield what is still to mend, each with its cause and what to do; `numbers` are those of changes in the table."""
+    if not left:
+        return
+    again = "Still to mend by hand; then run fix again, as it may mend more:" if fix.best else "To mend by hand:"
+    yield Gap()
+    yield line(Span(again, Tone.WARN))
+    for one in left[:_SHOWN]:
+        yield from _one(one, numbers)
+    if len(left) > _SHOWN:
+        yield line(quiet(f"… {plural(len(left) - _SHOWN, 'more place')}"), indent=2)
+    for package in dict.fromkeys(one.not_tried.package for one in left if one.not_tried and one.not_tried.package):
+        yield paragraph(f"To try changes of copies of {package}, for a patch: --include {package}", tone=Tone.QUIET)
+
+
+def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
+    at = one.target.at
+    yield line(
+        At(at, Tone.STRONG) if at else strong("an unknown place"), "  ", code(one_line(at.code, 120) if at else ""),
+        indent=2,
+    )  # fmt: skip
+    yield paragraph(cause(one), indent=6, limit=3)
+    if tried := _tried(one, numbers):
+        yield paragraph(tried, indent=6, tone=Tone.QUIET, limit=2)
+    change, instead = to_do(one), _sketch(one)
+    untried: Part = quiet(f"{_REASONS[one.not_tried.reason]} ") if one.not_tried else ""
+    if untried or change:
+        yield paragraph(untried, Span(change, Tone.DO), indent=6, limit=5)
+    if instead:
+        yield Change(after=instead[:_LINES], indent=8)
+
+
+def cause(one: Left) -> str:
+    """Return why a line breaks its graph, or is compiled again, in one sentence."""
+    if one.cause:
+        return f"Compiled again {often(one.cause.count)}: {sentence(changed(one.cause))}"
+    if one.finding is None:
+        return sentence(one_line(one.target.kind, 200))
+    evidence = one.finding.evidence
+    return why(evidence) if isinstance(evidence, BreakCard) else advice(one.finding).what
+
+
+def to_do(one: Left) -> str:
+    """Return what to do about it: the first advice for it; empty where there is none."""
+    if one.cause:
+        return one.cause.fix.change
+    told = advice(one.finding).change if one.finding else ""
+    return told or (one.not_tried.change if one.not_tried else "")
+
+
+def _sketch(one: Left) -> tuple[str, ...]:
+    is_sketch = one.not_tried and one.not_tried.reason is NotTriedBecause.SKETCH
+    return advice(one.finding).instead if one.finding and is_sketch else ()
+
+
+def _tried(one: Left, numbers: Mapping[Edit, int]) -> str:
+    said = [f"change {numbers[offer.edit]} {_CAME[came]}" for offer, came in one.offers if offer.edit in numbers]
+    return sentence(f"tried: {'; '.join(said)}") if said else ""
+
+
+# -- what runs eagerly
+
+
+def eager_blocks(fix: Fix, seen: Observed) -> Iterator[Block]:
+    """Yield why each function still runs eagerly, by its name."""
+    for one in seen.eager[:_SHOWN]:
+        yield paragraph(strong(f"`{one.function.name}`"), ": ", *_why(one, fix), indent=2, limit=4)
+    if len(seen.eager) > _SHOWN:
+        yield line(quiet(f"… {plural(len(seen.eager) - _SHOWN, 'more function')}"), indent=2)
+
+
+def _why(one: StillEager, fix: Fix) -> tuple[Part, ...]:
+    if one.report and any(part.reason is Reason.LIMIT for part in one.parts):
+        what = what_changed(*one.report.subjects[0])
+        return (f"{limit(one.report)}. Recompiled {often(one.report.recompiles)}: {what}.",)
+    if not one.parts:
+        return (f"compiling it failed: {sentence(_first(one.reason) or 'torch gave no reason')}",)
+    part = one.parts[0]
+    at, said = fix.as_it_was(part.place), _first(part.why)
+    where: tuple[Part, ...] = (At(at), f", `{one_line(at.code, 80)}`") if at else ("an unknown line",)
+    if part.reason is Reason.GRAPH_BREAK and part.extent is Extent.REST:
+        return ("what comes after the graph break at ", *where, ", is not compiled.")
+    if part.reason is Reason.GRAPH_BREAK:
+        return ("nothing of it is compiled, for the graph break at ", *where, ".")
+    because = f": {sentence(said)}" if said else "."
+    return (_EAGER[part.reason], *((" at ", *where) if at else ()), because)
+
+
+def _first(text: str) -> str:
+    return one_line(text.strip().partition("\n")[0], 200)

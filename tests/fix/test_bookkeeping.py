@@ -1,0 +1,364 @@
+"""A function in two does what it did: results, gradients, lists, counters and messages, eagerly and compiled."""
+
+from __future__ import annotations
+
+import random
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.facts.measured.bookkeeping import collects, split
+
+HEAD = "import logging\nimport random\nimport time\n\nimport torch\n\nlog = logging.getLogger('books')\nTIMES, SEEN = [], {'n': []}\n\n\n"
+DRIVE = """
+model, out = Model(), []
+called = compiled(model)
+with torch.no_grad():
+    for n in range(5):
+        out.append(called(torch.arange(4.0) + n))
+state = {name: value for name, value in vars(model).items() if not name.startswith("_") and name != "training"}
+state = [state, len(TIMES), SEEN]
+"""
+
+OF_MODULES = {
+    "a clock, a counter and a list": """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls, self.means = 0, []
+
+    def forward(self, x):
+        \"\"\"Twice.\"\"\"
+        started = time.time()  # now
+        self.calls += 1
+        # twice
+        y = x * 2
+        z = y + 1
+        self.means.append(y.float().mean().item())
+        TIMES.append(time.time() - started)
+        return z, y
+""",
+    "messages on the way": """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        y = x * 2
+        if self.calls % 2 == 0:
+            print("mean", self.calls, y.mean().item())
+        log.warning("sum %.1f", y.sum().item())
+        return (y + 1).relu()
+""",
+    "what is read of a list": """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    def mixed(self, x, by=0.5):
+        for t in self.made[-2:]:
+            x = x + t * by
+        return x
+
+    def forward(self, x):
+        y = self.mixed(x.sin()) * 2
+        self.made.append(y)
+        return y
+""",
+    "what is read of a list at once": """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    def forward(self, x):
+        y = x.sin()
+        for t in self.made[-2:]:
+            y = y + t
+        self.made.append(y)
+        return y
+""",
+    "a random number and a number of each row": """
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = x * 2
+        scale = random.random() * 0.5
+        SEEN["n"].append(y.sum().item())
+        return y * scale, {"y": y}
+""",
+    "a tensor that is computed for a list": """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    def forward(self, x):
+        y = x * 2
+        self.made.append(y.relu() + 1)
+        # what is returned
+        return y.exp()
+""",
+    "nothing that is returned": """
+class Model(torch.nn.Module):
+    def forward(self, x):
+        print("in place")
+        x.mul_(2)
+""",
+}
+
+
+def run(text: str, *, compiled: bool) -> tuple[Any, ...]:
+    """What a program returns and leaves."""
+    random.seed(0)
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    module = ModuleType("books")
+    with Lens(strict=True) as lens:
+        module.__dict__["compiled"] = (lambda m: torch.compile(m, backend="eager")) if compiled else lambda m: m
+        exec(compile(HEAD + text + DRIVE, "books.py", "exec"), module.__dict__)
+    breaks = [event.root.gb_type for event in lens.recording.graph_breaks]
+    return module.__dict__["out"], module.__dict__["state"], breaks, len(lens.recording.compilations)
+
+
+def are_same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(are_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, (list, tuple)):
+        return type(one) is type(other) and len(one) == len(other) and all(map(are_same, one, other))
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("text", OF_MODULES.values(), ids=OF_MODULES)
+def test_a_function_in_two_does_what_it_did(text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    new = split(HEAD + text, "Model.forward")
+    assert new is not None
+    better = new.removeprefix(HEAD)
+    results, state, *_ = run(text, compiled=False)
+    said = capfd.readouterr()
+    for compiled in (False, True):
+        found, left, breaks, _ = run(better, compiled=compiled)
+        assert are_same((results, state), (found, left))
+        assert not breaks
+        assert capfd.readouterr() == said
+    *_, broken, number = run(text, compiled=True)
+    *_, fewer = run(better, compiled=True)
+    assert broken or number > fewer, "nothing broke: the test proves nothing"
+    assert split(new, "Model.forward") is None  # once
+    assert new.count("#") == (HEAD + text).count("#")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "self.made.append(x)",
+        "self.made = []",
+        "self.made.pop()",
+        "self.made[0] = x",
+        "self.made += [x]",
+        "del self.made[0]",
+    ],
+)
+def test_what_is_read_of_a_list_that_is_changed_on_the_way_is_no_argument(change: str) -> None:
+    text = HEAD + OF_MODULES["what is read of a list"].replace(
+        "        for t in", f"        {change}\n        for t in"
+    )
+    new = split(text, "Model.forward")
+    assert new is not None
+    assert "last_made" not in new
+    assert f"        {change}\n        for t in self.made[-2:]:" in new
+
+
+DECORATED = """
+@torch.compile(backend="eager")
+def step(x, *, by=2):
+    SEEN["n"].append(len(SEEN["n"]))
+    y = x * by
+    print("step", y.sum().item())
+    return y
+
+def Model():
+    return step
+"""
+
+
+def test_a_decorated_function_in_two_is_compiled_whole(capfd: pytest.CaptureFixture[str]) -> None:
+    new = split(HEAD + DECORATED, "step")
+    assert new is not None
+    results, (_, _, seen), broken, _ = run(DECORATED, compiled=False)
+    said = capfd.readouterr()
+    assert broken
+    found, (_, _, left), breaks, number = run(new.removeprefix(HEAD), compiled=False)
+    assert are_same((results, seen, []), (found, left, breaks))
+    assert (capfd.readouterr(), number) == (said, 1)
+
+
+COLLECTED = """
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        torch.nn.init.ones_(self.layer.weight)
+
+    def forward(self, x):
+        y = self.layer(x)
+        SEEN["n"].append(y.max().item())
+        return y
+
+inner = Inner()
+
+def Model():
+    return loss
+
+def loss(x):
+    y = inner(inner(x))
+    return y.sum()
+"""
+
+
+def test_what_functions_that_it_calls_add_to_a_list_is_added_after_the_call() -> None:
+    line = '        SEEN["n"].append(y.max().item())'
+    number = (HEAD + COLLECTED).split("\n").index(line) + 1
+    assert collects(HEAD + COLLECTED, number)
+    new = split(HEAD + COLLECTED, "loss", (line.strip(),))
+    assert new is not None
+    better = new[len(HEAD) :]
+    old = run(COLLECTED.replace("self.layer(x)", "self.layer(x).detach()"), compiled=False)
+    results, (_, _, seen), *_ = old
+    assert len(seen["n"]) == 10
+    numbers = []
+    for compiled in (False, True):
+        found, (_, _, left), breaks, number = run(
+            better.replace("self.layer(x)", "self.layer(x).detach()"), compiled=compiled
+        )
+        assert are_same((results, seen), (found, left))
+        assert not breaks
+        numbers.append(number)
+    assert numbers == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        return y\n\ninner", '        return y * SEEN["n"][-1]\n\ninner'),
+        ("    return y.sum()", '    return y.sum() + len(SEEN["n"])'),
+        ("    return y.sum()", "    return y.sum() + other()\n\ndef other():\n    return len(SEEN['n'])"),
+    ],
+)
+def test_a_list_that_compiled_code_reads_is_added_to_there(old: str, new: str) -> None:
+    text = HEAD + COLLECTED
+    assert old in text
+    assert split(text, "loss", ('SEEN["n"].append(y.max().item())',)) is not None
+    assert split(text.replace(old, new), "loss", ('SEEN["n"].append(y.max().item())',)) is None
+
+
+NOT_IN_TWO = {
+    "a list that what follows reads": """
+def f(self, x):
+    y = x * 2
+    self.made.append(y)
+    return x + len(self.made)
+""",
+    "a list that a method may read": """
+def f(self, x):
+    y = x * 2
+    self.made.append(y)
+    z = self.other(y)
+    return z
+""",
+    "a clock in between": """
+def f(x):
+    y = x * 2
+    started = time.time()
+    z = y * 2
+    TIMES.append(time.time() - started)
+    return z
+""",
+    "what is said of a tensor that is written in place then": """
+def f(x):
+    y = x * 2
+    print(y)
+    y.add_(1)
+    z = y * 2
+    return z
+""",
+    "what is said of a name that means another then": """
+def f(x):
+    y = x * 2
+    print(y)
+    y = y * 2
+    return y
+""",
+    "what is said before an error": """
+def f(x):
+    y = x * 2
+    print(y)
+    if y.dim() > 3:
+        raise ValueError("large")
+    return y
+""",
+    "a random number after another of a function's": """
+def other():
+    return random.gauss(0, 1)
+
+def f(x):
+    y = x * other()
+    scale = random.random()
+    return y * scale
+""",
+    "a sum of tensors": """
+def f(self, x):
+    y = x * 2
+    self.total += y
+    return y
+""",
+    "another name for the object": """
+class M:
+    def f(this, x):
+        print(x)
+        return x * 2
+""",
+    "an early return": """
+def f(x):
+    print(x)
+    if x.dim() == 1:
+        return x
+    return x * 2
+""",
+    "a name that is not always there": """
+def f(x, on):
+    if on:
+        y = x * 2
+    print(y)
+    return x
+""",
+    "a queue's next": """
+def f(x, left):
+    y = x * 2
+    print(left.get())
+    return y
+""",
+    "no books": """
+def f(x):
+    return x * 2
+""",
+    "a number that is counted in between": """
+def f(self, x):
+    y = x * 2
+    self.calls += 1
+    z = y * self.calls
+    return z
+""",
+}
+
+
+@pytest.mark.parametrize("text", NOT_IN_TWO.values(), ids=NOT_IN_TWO)
+def test_what_would_be_another_program_is_not_made_two(text: str) -> None:
+    assert split(HEAD + text, "M.f" if "class M" in text else "f") is None

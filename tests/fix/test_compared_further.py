@@ -1,0 +1,249 @@
+"""What is compared beside the results of compiled calls: what is printed, what eager gives, what a backend takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+import compiler_lens
+from compiler_lens.cli import main
+from compiler_lens.facts.measured.edits import Setting
+from compiler_lens.facts.measured.fix import Observed, Offer, Target
+from compiler_lens.facts.measured.printed import OtherWords, known
+from compiler_lens.measure.fix import trials
+from compiler_lens.measure.fix.plan import Program
+from compiler_lens.measure.fix.process import Processes
+from compiler_lens.recording.model import Results
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("step 1 loss 0.1234\ndone", "step 1 loss 0.1235\ndone"),  # rounded
+        ("tensor([ 0.1, -0.2])", "tensor([-0.0, -0.2])".replace("-0.0", " 0.1")),
+        ("tensor([ 0.0000])", "tensor([-0.0000])"),
+        ("loss nan", "loss nan"),
+        ("at 0x7f00", "at 0x7fff"),
+        ("a\n\nb", "a\nb\n"),
+    ],
+)
+def test_the_same_is_the_same_up_to_what_rounding_shows(before: str, after: str) -> None:
+    program = known(before, before)
+    assert program is not None
+    assert program.other(after) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "other"),
+    [
+        ('{"2": 4} 1', '{"tensor(2)": 1} 4', OtherWords('{"2": 4} 1', '{"tensor(2)": 1} 4')),
+        ("a\nb", "a", OtherWords("b", "")),
+        ("a", "a\nb", OtherWords("", "b")),
+        ("3 rows", "0 rows", OtherWords("3 rows", "0 rows", is_number=True)),
+        ("loss 0.50", "loss 0.53", OtherWords("loss 0.50", "loss 0.53", is_number=True)),
+        ("loss 0.5", "loss nan", OtherWords("loss 0.5", "loss nan", is_number=True)),
+        ("a\nb", "b\na", OtherWords("a", "b", is_number=True)),
+    ],
+)
+def test_what_is_other_is_shown(before: str, after: str, other: OtherWords) -> None:
+    program = known(before, before)
+    assert program is not None
+    assert program.other(after) == other
+
+
+def test_what_differs_by_itself_says_nothing() -> None:
+    program = known("loss 1.5\ntook 0.31 s", "loss 1.5\ntook 0.35 s")
+    assert program is not None
+    assert program.other("loss 1.5\ntook 9.99 s") is None
+    assert program.other("loss 2.5\ntook 9.99 s") == OtherWords("loss 1.5", "loss 2.5", is_number=True)
+    assert known("in /tmp/abc", "in /tmp/xyz") is None
+
+
+def test_what_a_change_leaves_out_or_defers_is_meant() -> None:
+    printed = "step 1: 0.5\nstep 2: 0.7\ndone"
+    program = known(printed, printed)
+    assert program is not None
+    assert program.other("step 2: 0.7\ndone", may_lack=True) is None
+    assert program.other("step 2: 0.9\ndone", may_lack=True) == OtherWords("step 1: 0.5", "step 2: 0.9", is_number=True)
+    assert program.other("done\nstep 1: 0.5\nstep 2: 0.7", may_move=True) is None
+    assert program.other("step 1: 0.5\nstep 2: 0.7\nfailed", may_lack=True, may_move=True) is not None
+
+
+PROGRAM = """\
+    import logging, torch
+
+    def step(x):
+        return sine(x) + {add}
+
+    changed = False
+    calls = []
+
+    @torch.library.custom_op("compared::sine", mutates_args=())
+    def sine(x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    @sine.register_fake
+    def _(x):
+        calls.append(x.shape)
+        if changed and len(calls) > 1:
+            raise ValueError("more than Dynamo asks")
+        return torch.empty_like(x)
+
+    compiled = torch.compile(step)
+    for n in range(2):
+        logging.warning("to the standard error")
+        is_more = compiled(torch.ones(3)).sum().item() > {limit}
+        print("step", n, is_more)
+    """
+
+
+class Runs:
+    """Trials of a script, each with another text of it."""
+
+    def __init__(self, script: Path, opened: Processes) -> None:
+        self.script, self.processes = script, opened
+        self.text = dedent(PROGRAM).format(add=1, limit=0)
+        script.write_text(self.text)
+        self.said: list[str] = []
+        self.runs = trials._Runs(trials.Asked(Program(str(script))), opened, script.parent, self.said.append)
+        ended, again = self.runs._run(), None
+        self.runs._reference = self.runs._results()
+        again = self.runs._run()
+        self.first = self.runs._noted(self.runs._seen(again), again.recording)
+        self.runs._printed = known(ended.printed, again.printed)
+
+    def seen(self, text: str, code: str = "") -> tuple[Observed, Offer]:
+        offer = Offer(Target(None, "break"), Setting(code))
+        return self.runs._attempt({str(self.script): text}, (offer,)), offer
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    home = str(Path(compiler_lens.__file__).parent.parent)
+    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, 120) as opened:
+        yield Runs(tmp_path_factory.mktemp("runs") / "train.py", opened)
+
+
+def test_a_run_that_prints_other_words_gives_other_results(runs: Runs) -> None:
+    same, _ = runs.seen(runs.text)
+    assert (same.results, same.printed) == (Results.EQUAL, None)
+    other, _ = runs.seen(runs.text.replace("> 0", "> 9"))
+    assert (other.results, other.printed) == (Results.DIFFER, OtherWords("step 0 True", "step 0 False"))
+
+
+def test_a_run_that_prints_other_numbers_says_so(runs: Runs) -> None:
+    text = runs.text.replace('"step", n', '"step", n + 1')
+    other, _ = runs.seen(text)
+    assert (other.results, other.printed) == (Results.EQUAL, OtherWords("step 0 True", "step 1 True", is_number=True))
+    # Told later, and otherwise: what it tells of has changed meanwhile.
+    deferred, _ = runs.seen(text, "torch._dynamo.config.reorderable_logging_functions = {print}")
+    assert deferred.results is Results.DIFFER
+
+
+def test_a_change_that_leaves_messages_out_prints_less(runs: Runs) -> None:
+    text = runs.text.replace("    print(", "    if n: print(")
+    other, _ = runs.seen(text)
+    assert (other.results, other.printed) == (Results.DIFFER, OtherWords("step 0 True", ""))
+    left_out, _ = runs.seen(text, "if not torch.compiler.is_compiling():")
+    assert (left_out.results, left_out.printed) == (Results.EQUAL, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "without"),
+    [
+        ("sine(x) + (1 if torch.compiler.is_compiling() else 2)", ""),
+        ("sine(x) + (1 if torch.compiler.is_compiling() else None)", "TypeError: unsupported operand"),
+    ],
+)
+def test_what_differs_without_torch_compile_is_refused(runs: Runs, change: str, without: str) -> None:
+    text = runs.text.replace("sine(x) + 1", change)
+    seen, offer = runs.seen(text)
+    assert seen.results is Results.EQUAL
+    found = runs.runs._also_in_eager(seen, {str(runs.script): text}, (offer,))
+    assert found.results is Results.DIFFER
+    assert found.difference is not None
+    assert (found.difference.without or "").startswith(without)
+    assert found.difference.without is not None
+    same, offer = runs.seen(runs.text)
+    assert runs.runs._also_in_eager(same, {str(runs.script): runs.text}, (offer,)) is same
+
+
+def test_what_aot_autograd_does_not_take_is_refused(runs: Runs) -> None:
+    text = runs.text.replace("changed = False", "changed = True")
+    seen, offer = runs.seen(text)
+    assert seen.results is Results.EQUAL  # Dynamo asks once
+    found = runs.runs._confirm(seen, {str(runs.script): text}, (offer,))
+    assert found.results is Results.DIFFER
+    assert found.difference is not None
+    assert "more than Dynamo asks" in found.difference.in_backend
+    same, offer = runs.seen(runs.text)
+    assert runs.runs._confirm(same, {str(runs.script): runs.text}, (offer,)).results is Results.EQUAL
+
+
+# Of the number that the setting makes unknown the program's own backend knows nothing.
+PICKY = """\
+    import torch
+
+    def picky(graph, inputs):
+        targets = " ".join(str(node.target) for node in graph.graph.nodes)
+        if "sum" in targets and "arange" in targets:  # in one graph
+            raise ValueError("no unknown numbers")
+        return graph.forward
+
+    def step(x):
+        return x * 2, torch.arange(int(x.sum().item()))
+
+    compiled = torch.compile(step, backend=picky)
+    for n in (1, 2):
+        compiled(torch.ones(3) * n)
+    """
+
+
+def test_a_setting_that_the_programs_own_backend_refuses_is_not_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(dedent(PICKY))
+    main(["fix", "--json", str(script)])
+    found = json.loads(capsys.readouterr().out)
+    refused = [one for one in found["tried"] if "no unknown numbers" in one["difference"]]
+    assert [one["offer"] for one in refused] == ["torch._dynamo.config.capture_scalar_outputs = True"]
+    assert found["best"] is None
+    script.write_text(dedent(PICKY).replace("raise ValueError", "str"))
+    main(["fix", "--json", str(script)])
+    assert "capture_scalar_outputs" in json.loads(capsys.readouterr().out)["best"]["patch"]
+
+
+# What is printed above the change of `total` tells of it as it is after that, once the print is put off.
+TOTAL = """\
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2))
+
+        def forward(self, x):
+            print("total", self.total)
+            self.total.add_(x.detach())
+            return x * self.total
+
+    step = torch.compile(Net())
+    for n in range(3):
+        step(torch.ones(2) + n)
+    """
+
+
+def test_what_is_left_is_the_change_that_prints_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(dedent(TOTAL))
+    main(["fix", "--own-inputs", "--json", str(script)])
+    found = json.loads(capsys.readouterr().out)
+    assert not [one for one in found["tried"] if "reorderable" in one["offer"] and one["results"] == "equal"]
+    assert "reorderable" not in found["best"]["patch"]

@@ -1,0 +1,209 @@
+"""What `fix` ends with: each line that is left with its cause and what to do, and why a function still runs eagerly."""
+
+from __future__ import annotations
+
+import json
+import linecache
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import pytest
+import torch
+from msgspec.structs import replace
+
+from compiler_lens import Lens
+from compiler_lens.facts.measured.edits import Lines, Setting
+from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
+from compiler_lens.facts.measured.left import Came, what_is_left
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.recording.model import Recording, Results
+from compiler_lens.render.console import fix_report
+from compiler_lens.render.json import document_json
+from compiler_lens.views.measured.fix import data
+
+TEXT = """
+import random
+import time
+import torch
+
+def timed(x):
+    began = time.time()
+    return x + began
+
+def drawn(x):
+    return x * random.random()
+
+def looped(x):
+    for i in range(3):
+        if x.sum() > i:
+            x = x + i
+    return x
+
+def halved(x):
+    y = x.sin()
+    torch._dynamo.graph_break()
+    for i in range(3):
+        torch._dynamo.graph_break()
+    return y.cos()
+
+class Counted:
+    def __init__(self):
+        self.seen = []
+
+    def whole(self, x):
+        self.seen.append(1)
+        return x * len(self.seen)
+
+    def after(self, x):
+        x = x.sin()
+        torch._dynamo.graph_break()
+        self.seen.append(1)
+        return x * len(self.seen)
+"""
+FILE = "/home/user/app/left_model.py"
+X = torch.ones(3)
+
+
+@pytest.fixture
+def user(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setitem(linecache.cache, FILE, (len(TEXT), None, TEXT.splitlines(keepends=True), FILE))
+    module = ModuleType("left_model")
+    exec(compile(TEXT, FILE, "exec"), module.__dict__)
+    return module
+
+
+def recorded(function: Callable[..., object], inputs: Sequence[object] = (X,)) -> Recording:
+    """Record a function, compiled and called with each of some inputs."""
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="eager")
+    with Lens(strict=True) as lens:
+        for one in inputs:
+            compiled(one)
+    return lens.recording
+
+
+def seen(function: Callable[..., object], inputs: Sequence[object] = (X,)) -> Observed:
+    return replace(observed(recorded(function, inputs), Ownership()), calls=1)
+
+
+def said(fix: Fix) -> str:
+    """The end of what is shown, on one line."""
+    return " ".join(fix_report(fix, width=100).split())
+
+
+def test_a_line_that_is_left_says_why_and_what_to_do(user: ModuleType) -> None:
+    first = seen(user.timed)
+    text = said(Fix(first, not_tried=first.not_tried))
+    assert "To mend by hand: left_model.py:7 began = time.time() The clock must be read" in text
+    assert "fix has no edit for it. Take the time outside of the compiled function" in text
+
+
+def test_what_recompiles_is_left_with_the_values_that_changed(user: ModuleType) -> None:
+    first = seen(user.Counted().whole, [X] * 3)
+    (one,) = what_is_left(Fix(first, not_tried=first.not_tried))
+    assert one.cause is not None
+    text = said(Fix(first, not_tried=first.not_tried))
+    assert "Compiled again twice: `len(self.seen)` changed (length of a list): 0 → 1 → 2." in text
+    assert one.cause.fix.change in text
+
+
+@pytest.mark.parametrize(
+    ("came", "words", "changed"),
+    [
+        (Came.RAISES, "raises", {"error": "RuntimeError: no", "figures": None, "targets": ()}),
+        (Came.DIFFERS, "gives other results", {"results": Results.DIFFER, "difference": Difference("result", 0, 0)}),
+        (Came.STAYS, "does not end it", {}),
+        (Came.NO_GAIN, "compiles no more", {"targets": ()}),
+    ],
+)
+def test_what_came_of_an_offer_stands_with_the_line_that_it_was_for(
+    user: ModuleType, came: Came, words: str, changed: dict[str, object]
+) -> None:
+    first = seen(user.drawn)
+    (offer,) = (one for one in first.offers if isinstance(one.edit, Lines))
+    trial = Trial((offer,), {}, first.figures, replace(replace(first, results=Results.EQUAL), **changed), helps=False)
+    fix = Fix(first, (trial,))
+    (one,) = what_is_left(fix)
+    assert one.offers == ((offer, came),)
+    assert f"Tried: change 1 {words}." in said(fix)
+    written = json.loads(document_json("fix", data(fix)))["left"][0]
+    assert (written["place"]["line"], written["offers"][0]["came"]) == (11, came.value)
+    assert written["why"].startswith("Python's random numbers")
+
+
+def test_a_change_of_the_best_that_does_not_end_its_break_says_so(user: ModuleType) -> None:
+    """The target is still there, by the line of the user's file and not of the copy."""
+    first = seen(user.drawn)
+    (offer,) = (one for one in first.offers if isinstance(one.edit, Lines))
+    (target,) = first.targets
+    assert target.at is not None
+    file = target.at.file
+    moved = replace(first, results=Results.EQUAL, targets=(replace(target, at=replace(target.at, line=14)),))
+    best = Trial((offer,), {file: f"\n\n\n{TEXT}"}, first.figures, moved, helps=True)
+    (one,) = what_is_left(Fix(first, (best,), best, texts={file: TEXT}))
+    assert one.target == target
+    assert one.offers == ((offer, Came.STAYS),)
+
+
+@pytest.mark.parametrize(
+    ("made", "calls", "words"),
+    [
+        (lambda user: user.Counted().whole, 12, "`Counted.whole`: it hit the recompile limit at [0/8]"),
+        (lambda user: user.Counted().after, 12, "`Counted.after`: it hit the recompile limit at [1/8]"),
+        (lambda user: user.looped, 1, "`looped`: nothing of it is compiled, for the graph break at left_model.py:15"),
+        (
+            lambda user: user.halved, 1,
+            "`halved`: what comes after the graph break at left_model.py:23, `torch._dynamo.graph_break()`",
+        ),
+    ],
+)  # fmt: skip
+def test_why_a_function_still_runs_eagerly_is_said_by_its_name(
+    user: ModuleType, made: Callable[[ModuleType], Callable[..., object]], calls: int, words: str
+) -> None:
+    first = seen(made(user), [X] * calls)
+    assert first.figures is not None
+    assert first.figures.eager_functions == len(first.eager) == 1
+    other = Offer(Target(None, "something else"), Setting("x = 1"))
+    best = Trial((other,), {}, first.figures, replace(first, results=Results.EQUAL), helps=True)
+    text = said(Fix(first, (best,), best))
+    assert f"1 function still runs eagerly: {words}" in text
+    assert ("Recompiled 8 times: `len(self.seen)` changed" in text) is (calls > 1)
+
+
+def test_a_function_whose_compilation_fails_says_with_what() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    def backend(graph: torch.fx.GraphModule, inputs: object) -> None:
+        raise NotImplementedError("no such device")
+
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens, pytest.raises(Exception, match="no such device"):
+        torch.compile(program, backend=backend)(X)
+    first = replace(observed(lens.recording, Ownership()), calls=1)
+    assert "compiling it failed: " in said(Fix(first))
+    assert "no such device" in said(Fix(first)).partition("compiling it failed: ")[2]
+
+
+def test_nothing_is_left_where_nothing_breaks(user: ModuleType) -> None:
+    first = seen(torch.sin)
+    assert what_is_left(Fix(first)) == ()
+    assert "To mend" not in said(Fix(first))
+
+
+def test_each_reason_for_not_trying_has_its_words(user: ModuleType) -> None:
+    first = seen(user.timed)
+    texts = {said(Fix(first, not_tried=(replace(first.not_tried[0], reason=one),))) for one in NotTriedBecause}
+    assert len(texts) == len(NotTriedBecause)
+
+
+def test_an_offer_that_helps_by_itself_and_is_not_in_the_best_says_so(user: ModuleType) -> None:
+    first = seen(user.drawn)
+    (offer,) = (one for one in first.offers if isinstance(one.edit, Lines))
+    gone = replace(first, results=Results.EQUAL, targets=())
+    alone = Trial((offer,), {}, first.figures, gone, helps=True)
+    other = Offer(offer.target, replace(offer.edit, after=("return x",)))
+    best = Trial((other,), {}, first.figures, replace(first, results=Results.EQUAL), helps=True)
+    (one,) = what_is_left(Fix(first, (alone, best), best))
+    assert one.offers == ((offer, Came.IS_LEFT_OUT), (other, Came.STAYS))

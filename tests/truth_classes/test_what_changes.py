@@ -1,0 +1,87 @@
+"""Which line changes what recompiles are about: one line only where the compiled code is known to run it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from compiler_lens import Lens
+from compiler_lens.facts.overview.shared import reports_of
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.facts.recompiles.causes import RecompileCause
+from compiler_lens.render.console import page_for, view
+
+
+class Pool(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and x.shape[0] > 100:
+            self.rounds += 1
+        for _ in range(self.rounds):
+            x = x * 0.9
+        return x
+
+
+class Chosen(nn.Module):
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.top = way, 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.way == "slice":
+            self.top += 1
+            x = x[:, : self.top]
+        elif self.way == "range":
+            for _ in range(self.top):
+                x = x * 0.9
+            self.top += 2
+        return x
+
+
+def set_outside(net: nn.Module, x: Tensor) -> None:
+    compiled = torch.compile(net, backend="eager")
+    for count in range(1, 4):
+        compiled(x)
+        net.rounds = count + 1
+
+
+def called(net: nn.Module, x: Tensor) -> None:
+    compiled = torch.compile(net, backend="eager")
+    for _ in range(3):
+        compiled(x)
+
+
+def cause_of(run: Callable[[nn.Module, Tensor], None], net: nn.Module) -> tuple[RecompileCause, str]:
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        run(net, torch.ones(2, 4))
+    ((cause,),) = (report.causes for report in reports_of(lens.recording, Selection()))
+    text = view(lens.recording, "recompiles", page_for(lens.recording, width=160, color=False))
+    return cause, text
+
+
+def line_of(function: Callable[..., object], words: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(number for number, line in enumerate(lines) if words in line)
+
+
+def test_a_line_in_a_branch_that_may_not_run_is_not_the_one_that_changes_it() -> None:
+    cause, text = cause_of(set_outside, Pool())
+    traced, outside = line_of(Pool.forward, "self.rounds += 1"), line_of(set_outside, "net.rounds =")
+    assert [at.line for at in cause.may_change] == [traced, outside]
+    assert cause.line is not None
+    assert cause.line.code == "for _ in range(self.rounds):"
+    assert f"may be changed at test_what_changes.py:{traced} or test_what_changes.py:{outside}" in text
+
+
+def test_of_two_branches_the_one_that_ran_changes_it() -> None:
+    cause, text = cause_of(called, Chosen("range"))
+    assert cause.line is not None
+    assert (cause.line.code, cause.may_change) == ("self.top += 2", ())
+    assert "may be changed" not in text
