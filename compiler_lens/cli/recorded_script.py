@@ -155,11 +155,18 @@ def _whether_it_raises_without() -> Iterator[str]:
     if error is None:
         return
     files = {frame.f_code.co_filename.replace("\\", "/") for frame, _ in traceback.walk_tb(error.__traceback__)}
-    typed = [one for one in sys.orig_argv[1:] if one != "-u"]  # which `run` may have added
     if any(file.endswith(_COMPILED_CALL) for file in files):
         yield f"  {type(error).__name__} came out of a call of what torch.compile made. Whether it does without:"
-        yield f"    TORCH_COMPILE_DISABLE=1 {visible(shlex.join(['python', *typed]))}"
+        yield f"    TORCH_COMPILE_DISABLE=1 {visible(shlex.join(['python', *_typed()]))}"
         yield "  If not, only compiled code raises: a step above may end that, and compiler-lens fix tries what may."
+
+
+def _typed() -> list[str]:
+    """What was typed after `python`: `run` hands on -B for PYTHONDONTWRITEBYTECODE, and -u for PYTHONUNBUFFERED."""
+    from compiler_lens.cli.command import interpreter
+
+    options, given = sys.orig_argv[1 : len(interpreter())], sys.orig_argv[len(interpreter()) :]
+    return [*(option for option in options if option != "-B"), *given[given[:1] == ["-u"] :]]
 
 
 def _width(stream: TextIO) -> int:

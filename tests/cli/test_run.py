@@ -392,12 +392,13 @@ RAISES_COMPILED = """
 
 @pytest.mark.parametrize(("name", "code"), [("limit", 0), ("checked", 1)])
 def test_an_error_out_of_a_compiled_call_says_how_to_see_whether_it_comes_of_compiling(folder, name, code):
-    done = start(*RUN, script(RAISES_COMPILED), name)
+    unwritten = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}  # which `run` hands on as -B and -u
+    done = start(*RUN, script(RAISES_COMPILED), name, "-u", **unwritten)
     assert done.returncode == 1
     _, said, after = done.stderr.partition("came out of a call of what torch.compile made. Whether it does without:\n")
     assert said
     command = after.splitlines()[0].strip()
-    assert command == f"TORCH_COMPILE_DISABLE=1 python script.py {name}"
+    assert command == f"TORCH_COMPILE_DISABLE=1 python script.py {name} -u"
     variable, _python, *rest = command.split()
     assert start(sys.executable, *rest, **dict([variable.split("=")])).returncode == code
     assert done.stderr.splitlines()[-1].endswith("compiler-lens show script.clens")
