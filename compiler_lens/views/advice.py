@@ -178,7 +178,7 @@ def following(card: BreakCard) -> str:
             f"Dynamo gave up at line {card.place.line} and never came to {lines} of {function}: what breaks there"
             " shows only after this fix."
         )
-    told = [f"{one.line.line}" for one in card.following if one.known is Known.RECORDED]
+    told = list(dict.fromkeys(f"{one.line.line}" for one in card.following if one.known is Known.RECORDED))
     if told:
         lines = f"lines {', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else f"line {told[0]}"
         said.append(f"After this fix {function} still breaks at {lines}.")
@@ -188,7 +188,7 @@ def following(card: BreakCard) -> str:
 
 def next_tried(card: BreakCard) -> list[str]:
     """Return what came up where an offer was tried, as a sentence."""
-    new = [one.line for one in card.following if one.known is Known.TRIED]
+    new = list({one.line.line: one.line for one in card.following if one.known is Known.TRIED}.values())
     told = joined([f"line {line.line} (`{one_line(line.code, 48)}`)" for line in new], 3)
     return [f"After this fix it breaks at {told}, as the trial showed."] if new else []
 

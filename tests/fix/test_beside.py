@@ -18,13 +18,14 @@ import compiler_lens
 from compiler_lens.cli import fix as command
 from compiler_lens.cli import main
 from compiler_lens.decode.recording_file import beside, save, save_tried
-from compiler_lens.facts.breaks.following import Known
+from compiler_lens.facts.breaks.following import Following, Known
 from compiler_lens.facts.breaks.ranks import OfferKind, Rank
 from compiler_lens.facts.measured.edits import Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.measure.fix.plan import Program
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Figures, NextBreak, Results, Tried
+from compiler_lens.views.advice import following
 
 RECORDED = Path(__file__).parent.parent / "pictures" / "data" / "broken.clens.gz"
 RECOMPILED = Path(__file__).parent.parent / "gpu" / "data" / "decoder-default-profiled.clens.gz"
@@ -130,6 +131,16 @@ def test_what_a_trial_brought_up_stands_on_the_card(recording: Path, capsys: pyt
     page = recording.with_name("page.html")
     assert main(["report", str(recording), "-o", str(page)]) == 0
     assert "<code>size = x.nonzero()</code>" in page.read_text()
+
+
+def test_a_line_at_which_several_things_break_next_is_named_once(recording: Path) -> None:
+    card = next(card for card in compiler_lens.explain(compiler_lens.load(recording)).cards if card.place)
+    assert card.place is not None
+    lines = [replace(card.place, line=number) for number in (78, 80, 80)]
+    for known in Known:
+        several = tuple(Following(line, f"kind {n}", known) for n, line in enumerate(lines))
+        told = following(replace(card, following=several, unseen=None))
+        assert (told.count("78"), told.count("80")) == (1, 1)
 
 
 def test_a_script_known_by_its_name_alone_is_found_and_another_line_is_not(recording: Path) -> None:

@@ -95,8 +95,20 @@ def said(fix: Fix) -> str:
 def test_a_line_that_is_left_says_why_and_what_to_do(user: ModuleType) -> None:
     first = seen(user.timed)
     text = said(Fix(first, not_tried=first.not_tried))
-    assert "To mend by hand: left_model.py:7 began = time.time() The clock must be read" in text
-    assert "fix has no edit for it. Take the time outside of the compiled function" in text
+    assert "To mend by hand (fix has no edit for it): left_model.py:7 began = time.time() The clock must" in text
+    assert "Take the time outside of the compiled function" in text
+
+
+def test_that_fix_has_no_edit_is_said_once(user: ModuleType) -> None:
+    first = seen(user.halved)
+    assert [one.reason for one in first.not_tried] == [NotTriedBecause.NO_EDIT] * 2
+    text = said(Fix(first, not_tried=first.not_tried))
+    assert text.count("fix has no edit") == text.count("To mend by hand (fix has no edit for it):") == 1
+    (other, *_) = seen(user.timed).not_tried
+    mixed = (*first.not_tried, replace(other, reason=NotTriedBecause.LIMIT))
+    text = said(Fix(first, not_tried=mixed))
+    assert text.count("fix has no edit") == text.count("(where nothing else is said, fix has no edit for it):") == 1
+    assert "Not tried: enough was." in text
 
 
 def test_what_recompiles_is_left_with_the_values_that_changed(user: ModuleType) -> None:

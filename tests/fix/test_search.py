@@ -179,6 +179,25 @@ def test_what_another_cause_of_the_same_function_hides_is_kept() -> None:
         assert set(found.best.offers) == set(kept)  # in any order
 
 
+def test_a_setting_that_several_breaks_ask_for_is_made_once() -> None:
+    """It helps by itself, then for another line on top of A and B; what is left may hide the first one again."""
+    setting = Setting("torch._dynamo.config.capture_scalar_outputs = True")
+    hidden, later = (Offer(Target(SourceLine("train.py", 9, "f", name), "item", "f"), setting) for name in "xy")
+    left = replace(seen(1), targets=(Target(SourceLine("train.py", 9, "f", "d"), "list", "f"),))
+    outcomes = {
+        frozenset((A.edit,)): seen(3, B), frozenset((setting,)): seen(5, A), frozenset((A.edit, setting)): seen(3, B),
+        frozenset((A.edit, B.edit)): seen(2, later), frozenset((A.edit, B.edit, setting)): left,
+    }  # fmt: skip
+
+    def attempt(texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        assert texts["train.py"].count("capture_scalar_outputs") <= 1
+        return outcomes.get(frozenset(offer.edit for offer in offers), seen(6))
+
+    found = Search(seen(6, A, hidden), {"train.py": TEXT}, "train.py", attempt).result()
+    assert found.best is not None
+    assert found.best.offers == (A, B, later)
+
+
 def test_of_several_that_helped_at_once_none_is_said_to_have() -> None:
     """A, B and C are made at once, and then it shows that B and C do: nothing was ever made of A and B alone."""
     outcomes = {"211": seen(3, B, C), "121": seen(3, A, C), "112": seen(3, A, B), "222": seen(1), "122": seen(1)}

@@ -176,7 +176,8 @@ class Search:
         texts = best.texts
         for offer in self._helped():
             known = {one.target.key for one in (*best.offers, *hidden)} | best.observed.broken
-            is_hidden = offer.target.key not in known and best.observed.is_left_beside(offer.target)
+            is_made = offer.edit in {one.edit for one in best.offers}
+            is_hidden = not is_made and offer.target.key not in known and best.observed.is_left_beside(offer.target)
             new = edited(offer.edit, texts, self._script) if is_hidden else None
             if new is not None:
                 hidden, texts = [*hidden, offer], new
@@ -255,6 +256,10 @@ class Search:
 
     def _try(self, base: _State, offers: tuple[Offer, ...]) -> _State | None:
         """Make offers on top of a state; None where that cannot be done, or was."""
+        made = {offer.edit for offer in base.offers}
+        offers = tuple({offer.edit: offer for offer in offers if offer.edit not in made}.values())
+        if not offers:  # a setting that another break asked for
+            return None
         every = (*base.offers, *offers)
         is_unknown = any(offer.gives_unknown for offer in every)
         failed = self._failed | self._failed_on_unknown if is_unknown else self._failed

@@ -17,7 +17,7 @@ from compiler_lens.views.text import one_line, plural
 _SHOWN = 8  # of what is left, and of functions
 _LINES = 4  # of a sketch
 _REASONS: Mapping[NotTriedBecause, str] = {
-    NotTriedBecause.NO_EDIT: "fix has no edit for it.",
+    NotTriedBecause.NO_EDIT: "",  # said once, above all of them
     NotTriedBecause.SKETCH: "A part of it is left to you:",
     NotTriedBecause.NOT_OWN: "The line is not yours.",
     NotTriedBecause.NOT_THERE: "The line cannot be changed as the file is.",
@@ -46,15 +46,26 @@ def left_blocks(fix: Fix, left: tuple[Left, ...], numbers: Mapping[Edit, int]) -
     """Yield what is still to mend, each with its cause and what to do; `numbers` are those of changes in the table."""
     if not left:
         return
-    again = "Still to mend by hand; then run fix again, as it may mend more:" if fix.best else "To mend by hand:"
     yield Gap()
-    yield line(Span(again, Tone.WARN))
+    yield paragraph(_heading(fix, left), tone=Tone.WARN)
     for one in left[:_SHOWN]:
         yield from _one(one, numbers)
     if len(left) > _SHOWN:
         yield line(quiet(f"… {plural(len(left) - _SHOWN, 'more place')}"), indent=2)
     for package in dict.fromkeys(one.not_tried.package for one in left if one.not_tried and one.not_tried.package):
         yield paragraph(f"To try changes of copies of {package}, for a patch: --include {package}", tone=Tone.QUIET)
+
+
+def _heading(fix: Fix, left: tuple[Left, ...]) -> str:
+    """Return the line above all: also that fix has no edit, for all of them or for those that say nothing else."""
+    has_none = [one.not_tried is not None and one.not_tried.reason is NotTriedBecause.NO_EDIT for one in left[:_SHOWN]]
+    which = "" if all(has_none) else "where nothing else is said, "
+    why = f" ({which}fix has no edit for it)" if any(has_none) else ""
+    return (
+        f"Still to mend by hand{why}; then run fix again, as it may mend more:"
+        if fix.best
+        else f"To mend by hand{why}:"
+    )
 
 
 def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
@@ -67,7 +78,8 @@ def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if tried := _tried(one, numbers):
         yield paragraph(tried, indent=6, tone=Tone.QUIET, limit=2)
     change, instead = to_do(one), _sketch(one)
-    untried: Part = quiet(f"{_REASONS[one.not_tried.reason]} ") if one.not_tried else ""
+    reason = _REASONS[one.not_tried.reason] if one.not_tried else ""
+    untried: Part = quiet(f"{reason} ") if reason else ""
     if untried or change:
         yield paragraph(untried, Span(change, Tone.DO), indent=6, limit=5)
     if instead:
