@@ -78,6 +78,7 @@ def test_a_cause_has_its_class_its_name_and_its_values(scene):
         assert "{" not in cause.fix.change
         assert cause.fix.why.endswith(".")
         assert cause.fix.leave.endswith(".")
+        assert "___" not in cause.fix.why + cause.fix.change + cause.subject
 
 
 @pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.mended], ids=lambda scene: scene.name)
@@ -381,6 +382,13 @@ def test_arguments_of_the_wrapper_are_looked_up_at_the_line_where_the_frame_was_
         ("2 <= args[0].size()[1]", "args[0].size()[1]", "shape[1] of the first argument (args[0])"),
         ("list(dict.keys(kwargs['d']))[0] == 'a'", "list(dict.keys(kwargs['d']))[0]", "the keys of d"),
         ("KeyError on kwargs['cfg']['a']", "kwargs['cfg']['a']", "cfg['a']"),
+        ("___as_tensor(kwargs['lr']) == 3", "___as_tensor(kwargs['lr'])", "lr"),
+        ("dict.__getitem__(kwargs['d'], 'a') == 3", "dict.__getitem__(kwargs['d'], 'a')", "d['a']"),
+        ("___tuple_iterator_getitem(kwargs['it'], 0) == 3", "___tuple_iterator_getitem(kwargs['it'], 0)", "it"),
+        ("___namedtuple_fields(kwargs['c'])[0] == 'a'", "___namedtuple_fields(kwargs['c'])[0]", "c._fields[0]"),
+        ("___as_tensor(___as_tensor(kwargs['f'](1, 2))) == 3", "___as_tensor(___as_tensor(kwargs['f'](1, 2)))", "f(1, 2)"),
+        ("___implicit0 == 3", "___implicit0", "a value that torch does not name"),
+        ("SYNTHETIC_LOCAL['tmp_0'] == 3", "SYNTHETIC_LOCAL['tmp_0']", "a value that torch does not name"),
     ],
 )  # fmt: skip
 def test_torchs_names_become_the_authors(text, source, subject):

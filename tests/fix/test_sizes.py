@@ -145,3 +145,34 @@ def test_nothing_is_offered_where_a_condition_fails(source: str) -> None:
     _, recording = ran(text)
     assert not changed(text, recording)
     assert explain(recording).coverage.functions
+
+
+ARRAY = """
+    import numpy as np
+    import torch
+
+    class Scaled(torch.nn.Module):
+        def forward(self, x, a_t):
+            return x * a_t.sum()
+
+    scaled = torch.compile(Scaled(), backend="eager", dynamic=False)
+
+    def step(a_t):
+        return scaled(torch.ones(3), a_t) + 1
+
+    def main():
+        return [step(np.full(n, 2.0)) for n in (5, 6, 7, 3)]
+"""
+
+
+def test_an_array_of_numpys_gets_no_mark_of_a_tensors() -> None:
+    """`maybe_mark_dynamic` raises AttributeError for it (torch 2.13)."""
+    text = dedent(ARRAY)
+    results, recording = ran(text)
+    (report,) = explain(recording).recompiles
+    assert {cause.subject for cause in report.causes} == {"a_t.shape[0]"}
+    (new,) = changed(text, recording).values()
+    assert "maybe_mark_dynamic" not in new
+    again, after = ran(new)
+    assert not after.recompiles
+    torch.testing.assert_close(again, results)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -551,12 +552,50 @@ def backends(*names):
 
 ONES = torch.ones(4, 6)
 
+# -- what is NumPy's, and iterators
+
+
+def times(x, other):
+    return x * other
+
+
+def others(*values, **options):
+    f = compiled(times, **options)
+    for value in values:
+        f(torch.ones(1, 1, 1), value)
+
+
+def arrays(*sizes, **options):
+    others(*(np.ones(size, dtype=np.float32) for size in sizes), **options)
+
+
+def added_up(x, numbers):
+    for number in numbers:
+        x = x + number
+    return x
+
+
+def iterated(*lengths):
+    f = compiled(added_up)
+    for length in lengths:
+        f(torch.ones(3), iter(tuple(range(length))))
+
+
+WIDE = np.ones((4, 4), dtype=np.float32)
+
 SCENES = (
     Scene("batch", C.BATCH_SIZE, "x.shape[0]", "8 -> 4", lambda: sizes(8, 4, 2), marked_batches),
     Scene("batch_dynamic", C.BATCH_SIZE, "x.shape[0]", "8 -> 4", lambda: sizes(8, 4, 2), lambda: sizes(8, 4, 2, dynamic=True)),
     Scene("zero_one", C.ZERO_ONE, "x.shape[0]", "8 -> 1 -> 0", lambda: sizes(8, 1, 0, dynamic=True), unbacked_batches),
     Scene("length", C.SEQUENCE_LENGTH, "hidden.shape[1]", "5 -> 7", lambda: lengths(False), lambda: lengths(True)),
     Scene("size", C.SIZE, "x.shape[0]", "5 -> 7", vectors, lambda: vectors(dynamic=True)),
+    Scene("array_size", C.SIZE, "other.shape[0]", "5 -> 7", lambda: arrays(5, 7), lambda: arrays(5, 7, dynamic=True)),
+    Scene("array_zero_one", C.ZERO_ONE, "other.shape[0]", "8 -> 1", lambda: arrays(8, 1, dynamic=True), lambda: arrays(8, 2, dynamic=True)),
+    Scene("array_dtype", C.DTYPE, "other.dtype", "float64 -> float32", lambda: others(np.float64(2), np.float32(2)), lambda: others(*(n.astype(np.float32) for n in (np.float64(2), np.float32(2))))),
+    Scene("array_rank", C.RANK, "other.dim()", "1 -> 2", lambda: others(WIDE[0], WIDE), lambda: others(WIDE[0].reshape(1, -1), WIDE[1:2])),
+    Scene("array_layout", C.STRIDE, "other.stride(0)", "4 -> 1", lambda: others(WIDE, WIDE.T), lambda: others(WIDE, np.ascontiguousarray(WIDE.T))),
+    Scene("array_or_number", C.TENSOR_OR_NUMBER, "other", "Tensor -> int", lambda: others(np.int64(2), 3), lambda: others(np.asarray(2), np.asarray(3))),
+    Scene("iterator", C.LIST_LENGTH, "len(list(numbers))", "2 -> 3", lambda: iterated(2, 3), lambda: iterated(3, 3)),
     Scene("expression", C.SHAPE_EXPRESSION, "(x.shape[0] % 8) == 0", "True -> False", lambda: eights(16, 15, 24), lambda: eights(16, 8, 24)),
     Scene("rank", C.RANK, "x.dim()", "1 -> 2", lambda: tensors(torch.ones(4), torch.ones(1, 4)), lambda: tensors(torch.ones(4).unsqueeze(0), torch.ones(1, 4))),
     Scene("stride", C.STRIDE, "x.stride(0)", "6 -> 1", lambda: tensors(ONES, torch.ones(6, 4).t()), lambda: tensors(ONES, torch.ones(6, 4).t().contiguous())),

@@ -38,7 +38,7 @@ def told_sizes(cause: RecompileCause, recording: Recording, own: Ownership) -> I
     if cause.pinned or cause.cause not in _OF_SIZES or compilation is None or compilation.definition is None:
         return
     known, defined = sources(recording), compilation.definition
-    found = _SIZE.fullmatch(cause.subject)
+    found = None if cause.is_of_array else _SIZE.fullmatch(cause.subject)
     caller = own.innermost(compilation.stack[:-1])
     if found and caller and (lines := _marked(compilation, caller, found[1], int(found[2]), known)):
         yield Told(lines, f"only size {found[2]} of `{found[1]}` is dynamic, from this call on")

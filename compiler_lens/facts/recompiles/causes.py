@@ -17,7 +17,7 @@ from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.facts.program.uses import Use, uses
 from compiler_lens.facts.recompiles.fix_words import OF_TENSOR, Named, worded
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
-from compiler_lens.facts.recompiles.guard_values import EntryValues
+from compiler_lens.facts.recompiles.guard_values import FROM_NUMPY, EntryValues, authored
 from compiler_lens.facts.recompiles.recompile_facts import Decided, Facts, whole_line
 from compiler_lens.facts.recompiles.serving import Stage, stages
 from compiler_lens.facts.recompiles.written import WORD, entered_from, writing_lines
@@ -37,6 +37,11 @@ _HELD = (
 _WRITTEN = (*_HELD[:4], CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS)
 _OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/\w+\.py\Z")
 _PLAIN_KINDS = frozenset(("plain", "Conjugate", "Negative", "Conjugate, Negative"))
+_OF_ARRAYS = {
+    **dict.fromkeys(_PINNED[:3], "array_size"), CauseClass.DTYPE: "array_dtype", CauseClass.RANK: "array_rank",
+    CauseClass.STRIDE: "array_layout", CauseClass.TENSOR_OR_NUMBER: "array_or_number",
+    CauseClass.ZERO_ONE: "array_zero_one",
+}  # fmt: skip
 _LEARNING_RATE = re.compile(r"\blr\b")
 
 
@@ -83,6 +88,11 @@ class RecompileCause(Struct, frozen=True):
     def changed(self) -> str:
         """What changed; empty where nobody knows, and where nothing did: another object has another value."""
         return "" if self.cause in _OF_ANOTHER else self.subject
+
+    @property
+    def is_of_array(self) -> bool:
+        """Whether it is about an array or a number of NumPy's, which has none of a tensor's methods and marks."""
+        return self.changes[0].decided.failed.subject.startswith(FROM_NUMPY)
 
     @property
     def offers(self) -> tuple[Offered, ...]:
@@ -245,6 +255,8 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
     table, used = fix_table(), known.uses
     fix, others = table.of_class[kind], table.others
     values = {value for change in known.changes for value in (change.old, change.new) if value}
+    if group[0].failed.subject.startswith(FROM_NUMPY) and kind in _OF_ARRAYS:
+        return others[_OF_ARRAYS[kind]]
     if kind is CauseClass.INFERENCE_MODE and not values:
         return others["inference_of_which"]
     if kind is CauseClass.DISPATCH_KEYS and not values <= _PLAIN_KINDS:
@@ -314,7 +326,7 @@ def _follows(group: Sequence[Decided], facts: Facts) -> SourceLine | None:
 
 def _is_made(subject: str, compilation: Compilation, line: int, texts: Sources) -> bool:
     """Whether a name of the function's is one that it assigned itself before a line."""
-    root = next(iter(WORD.findall(subject.removeprefix("len("))), "")
+    root = next(iter(WORD.findall(authored(subject).removeprefix("len("))), "")
     function = texts.function_at(compilation.file, line)
     if function is None or subject.startswith("global ") or root in {"", "self", "cls"}:
         return False

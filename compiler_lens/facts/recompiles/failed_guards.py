@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.guard_values import DTYPES, EntryValues, Names, literal_class, readable
+from compiler_lens.facts.recompiles.guard_values import DTYPES, UNNAMED, EntryValues, Names, literal_class, readable
 from compiler_lens.recording.model import GuardFailure
 
 _C = CauseClass
@@ -266,7 +266,7 @@ def _sentence(  # noqa: C901, PLR0911, PLR0912 -- one for each sentence
         # A guard in Python that raises, in torch/csrc/dynamo/guards.cpp: all that torch keeps is the message.
         cause = _C.BOOL_OR_NONE if found[1] == "NoneType" else _C.OBJECT_TYPE
         came = found[1].replace("NoneType", "None")
-        return Failed(cause, "a value that torch does not name", text, f"with .{found[2]}", came)
+        return Failed(cause, UNNAMED, text, f"with .{found[2]}", came)
     if "Accessor: " in text:
         function = name.removesuffix(".__code__")
         return Failed(_C.OBJECT_IDENTITY, function, f"identity of {function}", "a function" if function != name else "")

@@ -41,11 +41,22 @@ _IN_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (re.compile(r"\.__dict__\['(\w+)'\]"), r".\1"),
     (re.compile(r"\.size\(\)\[(\d+)\]"), r".shape[\1]"),
     (re.compile(r"\.stride\(\)\[(\d+)\]"), r".stride(\1)"),
+    # An iterator over a tuple has no length; how many elements it has left decides what is compiled.
+    (re.compile(r"\b___tuple_iterator_len\(([\w.]{1,200})\)"), r"len(list(\1))"),
 )
 _POSITIONAL = re.compile(r"\bargs\[(\d+)\]")
 _KEYWORD = re.compile(r"\bkwargs\['(\w+)'\]")
 _MODULE = re.compile(r"(?<![\w.'\"])fn(?=[.\[]|$)")
 _ON_STACK = re.compile(r"\b___stack(\d+)\b")  # of a resume function: what its line had computed before the break
+
+FROM_NUMPY = "___from_numpy("  # of what is NumPy's, which the compiler takes for a tensor
+UNNAMED = "a value that torch does not name"
+# Functions of Dynamo's (torch/_dynamo/source.py, 2.11 to 2.15) that guards find values with: nobody wrote them.
+_OF_TORCH = re.compile(r"\b(?P<name>___[a-z_]{1,60}|(?:dict|list)\.__getitem__)\(")
+_NO_NAME = re.compile(r"\b(?:___\w|SYNTHETIC_LOCAL\[|random_value_\d)")
+_ITEMS = frozenset(("dict.__getitem__", "list.__getitem__", "___odict_getitem"))
+_DEEPEST = 8  # of them within each other
+_FIELDS: Mapping[str, str] = {"___namedtuple_fields": "._fields"}
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
@@ -101,8 +112,44 @@ def readable(source: str, names: Names) -> str:
     return text.replace("___stack0", names.stack_value) if names.stack_value else text
 
 
+def authored(text: str) -> str:
+    """Return a source in the author's words without the functions that torch finds it with: `x` for `___as_tensor(x)`.
+
+    What then still is nobody's expression has no name.
+    """
+    for _ in range(_DEEPEST):
+        found = _OF_TORCH.search(text)
+        if found is None:
+            break
+        inside, index, end = _arguments(text, found.end())
+        is_item = index and found["name"] in _ITEMS
+        item = f"[{index}]" if is_item else _FIELDS.get(found["name"], "")
+        text = f"{text[: found.start()]}{inside}{item}{text[end:]}"
+    return UNNAMED if _NO_NAME.search(text) else text
+
+
+def _arguments(text: str, start: int) -> tuple[str, str, int]:
+    """Return the first argument of a call, the others, and where the call ends."""
+    depth, comma = 0, -1
+    for place in range(start, len(text)):
+        if text[place] in "([{":
+            depth += 1
+        elif text[place] in ")]}":
+            depth -= 1
+        elif text[place] == "," and not depth and comma < 0:
+            comma = place
+        if depth < 0:
+            first = text[start : place if comma < 0 else comma]
+            return first, text[comma + 1 : place].strip() if comma >= 0 else "", place + 1
+    return text[start:], "", len(text)
+
+
 def phrase(text: str, names: Names) -> str:
     """Return the same for a person: what has no name is described by where it is."""
+    return authored(_phrase(text, names))
+
+
+def _phrase(text: str, names: Names) -> str:
     what = ""
     if names.wrapper and (found := _POSITIONAL.match(text)):
         number = int(found[1])
