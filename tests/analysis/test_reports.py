@@ -106,6 +106,22 @@ def test_recompiles_of_inference_mode_say_so_and_offer_nothing_but_the_same_mode
     assert "no_grad" not in cause.fix.change
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("counter", '`self.register_buffer("step", torch.tensor(0), persistent=False)`'),
+        ("in_dict", "`self.stats['calls'] = torch.tensor(0)` before the first call"),
+        ("in_object", "`self.progress.step = torch.tensor(0)` before the first call"),
+        ("in_list", "`self.seen[0] = torch.tensor(0)` before the first call"),
+        ("no_module", "Pass it as a tensor argument"),
+    ],
+)
+def test_only_an_attribute_of_a_module_is_to_be_a_buffer(name, said):
+    (cause,) = causes(recorded(next(scene.run for scene in SCENES if scene.name == name)))
+    assert said in cause.fix.change
+    assert ("register_buffer" in cause.fix.change) is (name == "counter")
+
+
 def test_keys_that_nothing_takes_away_have_no_offer_that_does():
     made = [Compilation(CompileId(0, i), "forward", "/app/model.py", 12, Outcome.COMPILED) for i in (0, 1)]
     said = "tensor 'x' dispatch key set mismatch. expected {}, actual {}"

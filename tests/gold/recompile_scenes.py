@@ -552,6 +552,61 @@ def backends(*names):
 
 ONES = torch.ones(4, 6)
 
+# -- numbers that a module does not hold as its own attributes
+
+
+@dataclass
+class Progress:
+    step: object = 0
+
+
+class Holding(nn.Module):
+    def __init__(self, start):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.stats, self.progress, self.seen = {"calls": start}, Progress(start), [start]
+
+
+class InDict(Holding):
+    def forward(self, x):
+        self.stats["calls"] += 1
+        return self.layer(x) * self.stats["calls"]
+
+
+class InObject(Holding):
+    def forward(self, x):
+        self.progress.step += 1
+        return self.layer(x) * self.progress.step
+
+
+class InList(Holding):
+    def forward(self, x):
+        self.seen[0] += 1
+        return self.layer(x) * self.seen[0]
+
+
+class NoModule:
+    def __init__(self):
+        self.layer, self.gain = nn.Linear(3, 3), 1.5
+
+    def run(self, x):
+        return self.layer(x) * self.gain
+
+
+def gains():
+    one = NoModule()
+    f = compiled(one.run)
+    for gain in (1.5, 2.5):
+        one.gain = gain
+        f(torch.ones(3))
+
+
+def three_calls(module):
+    f = compiled(module)
+    for _ in range(3):
+        f(torch.ones(3))
+
+
 # -- what is NumPy's, and iterators
 
 
@@ -596,6 +651,10 @@ SCENES = (
     Scene("array_layout", C.STRIDE, "other.stride(0)", "4 -> 1", lambda: others(WIDE, WIDE.T), lambda: others(WIDE, np.ascontiguousarray(WIDE.T))),
     Scene("array_or_number", C.TENSOR_OR_NUMBER, "other", "Tensor -> int", lambda: others(np.int64(2), 3), lambda: others(np.asarray(2), np.asarray(3))),
     Scene("iterator", C.LIST_LENGTH, "len(list(numbers))", "2 -> 3", lambda: iterated(2, 3), lambda: iterated(3, 3)),
+    Scene("in_dict", C.MODULE_ATTRIBUTE, "self.stats['calls']", "0 -> 1 -> 2", lambda: three_calls(InDict(0)), lambda: three_calls(InDict(torch.tensor(0)))),
+    Scene("in_object", C.MODULE_ATTRIBUTE, "self.progress.step", "0 -> 1 -> 2", lambda: three_calls(InObject(0)), lambda: three_calls(InObject(torch.tensor(0)))),
+    Scene("in_list", C.MODULE_ATTRIBUTE, "self.seen[0]", "0 -> 1 -> 2", lambda: three_calls(InList(0)), lambda: three_calls(InList(torch.tensor(0)))),
+    Scene("no_module", C.MODULE_ATTRIBUTE, "self.gain", "1.5 -> 2.5", gains, None),
     Scene("expression", C.SHAPE_EXPRESSION, "(x.shape[0] % 8) == 0", "True -> False", lambda: eights(16, 15, 24), lambda: eights(16, 8, 24)),
     Scene("rank", C.RANK, "x.dim()", "1 -> 2", lambda: tensors(torch.ones(4), torch.ones(1, 4)), lambda: tensors(torch.ones(4).unsqueeze(0), torch.ones(1, 4))),
     Scene("stride", C.STRIDE, "x.stride(0)", "6 -> 1", lambda: tensors(ONES, torch.ones(6, 4).t()), lambda: tensors(ONES, torch.ones(6, 4).t().contiguous())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from enum import Enum
 from itertools import groupby
 
 from msgspec import Struct
@@ -37,12 +38,22 @@ _HELD = (
 _WRITTEN = (*_HELD[:4], CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS)
 _OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/\w+\.py\Z")
 _PLAIN_KINDS = frozenset(("plain", "Conjugate", "Negative", "Conjugate, Negative"))
+_OWN_MODULE = re.compile(r"_modules(?:'\])?\['[^']{1,200}'\]\Z")  # the end of a source of torch's
+_KEPT = ("_modules", "_parameters", "_buffers")  # where nn.Module keeps them: guards ask no other object
 _OF_ARRAYS = {
     **dict.fromkeys(_PINNED[:3], "array_size"), CauseClass.DTYPE: "array_dtype", CauseClass.RANK: "array_rank",
     CauseClass.STRIDE: "array_layout", CauseClass.TENSOR_OR_NUMBER: "array_or_number",
     CauseClass.ZERO_ONE: "array_zero_one",
 }  # fmt: skip
 _LEARNING_RATE = re.compile(r"\blr\b")
+
+
+class _Holder(Enum):
+    """What holds a value that a module's function reads."""
+
+    MODULE = "module"  # as an attribute of its own
+    IN_MODULE = "in_module"  # a dict, a list or another object that a module has
+    OBJECT = "object"  # with no module around
 
 
 class Change(Struct, frozen=True):
@@ -275,9 +286,38 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
         kept = "int_in_module" if kind is CauseClass.MODULE_ATTRIBUTE else "int_elsewhere"
         return others[kept if is_int else "no_number"]
     varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
-    if varies or known.writes is None:
-        return fix
-    return others["counted_in_module" if kind is CauseClass.MODULE_ATTRIBUTE else "counted"]
+    is_counted = not varies and known.writes is not None
+    if kind is CauseClass.MODULE_ATTRIBUTE:
+        return _in_module(group[0], is_counted=is_counted, facts=facts)
+    return others["counted"] if is_counted else fix
+
+
+def _in_module(decided: Decided, *, is_counted: bool, facts: Facts) -> Fix:
+    """The fix for a number that a module holds: a buffer is only what is a module's own attribute."""
+    table = fix_table()
+    holder, owner = _holder(decided, facts), table.others
+    if holder is _Holder.MODULE:
+        return owner["counted_in_module"] if is_counted else table.of_class[CauseClass.MODULE_ATTRIBUTE]
+    if holder is _Holder.IN_MODULE:
+        return owner["counted_held" if is_counted else "held"]
+    return owner["counted"] if is_counted else table.of_class[CauseClass.OBJECT_ATTRIBUTE]
+
+
+def _holder(decided: Decided, facts: Facts) -> _Holder:
+    """Return what holds a value, as far as guards and torch say it; a module where nothing is known."""
+    this, subject = decided.recompile.compile_id, authored(decided.failed.subject)
+    compilation, values = facts.compilations.get(this), facts.values.get(this, EntryValues()).values
+    is_of_module = compilation is None or bool(compilation.module) or not compilation.instance
+    within = _Holder.IN_MODULE if is_of_module else _Holder.OBJECT
+    if subject.endswith("]"):
+        return within
+    owner = subject.rpartition(".")[0]
+    source = decided.failure.source.rpartition(".")[0] if decided.failure else ""
+    if _OWN_MODULE.search(source) or any(f"type of {owner}.{kept}" in values for kept in _KEPT):
+        return _Holder.MODULE
+    if owner in {"self", ""}:
+        return _Holder.MODULE if is_of_module else _Holder.OBJECT
+    return within if f"type of {owner}" in values else _Holder.MODULE
 
 
 def _pinned(group: Sequence[Decided], facts: Facts) -> SourceLine | None:
