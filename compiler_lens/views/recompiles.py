@@ -102,18 +102,25 @@ def document(recording: Recording, selection: Selection) -> Document:
 
 
 def _pinned(recording: Recording, selection: Selection) -> tuple[Section, ...]:
-    """Sizes that could vary and may not: torch made a symbol of each, and a line of the user's took it back."""
+    """Sizes and ints that could vary and may not: torch made symbols of them, and a line took that back."""
     blocks: list[Block] = []
-    for dimension in dimensions(recording):
-        if not dimension.pinned or not any(selection.has(pin) for pin in dimension.pins):
-            continue
+    every = [one for one in dimensions(recording) if one.pinned and any(selection.has(pin) for pin in one.pins)]
+    for dimension in every:
         blocks.append(
             paragraph(*_function(dimension.function), f": {dimension.name} is {dimension.low} only", indent=2)
         )
         if at := dimension.pins[-1].line:
             blocks.append(_source(at))
     told = "were free to vary until a line needed one value; others compile again"
-    return (Section("Pinned sizes", tuple(blocks), told),) if blocks else ()
+    are_numbers = {dimension.role is CauseClass.INT_ARGUMENT for dimension in every}
+    title = (
+        "Pinned numbers"
+        if are_numbers == {True}
+        else "Pinned sizes and numbers"
+        if True in are_numbers
+        else "Pinned sizes"
+    )
+    return (Section(title, tuple(blocks), told),) if blocks else ()
 
 
 def _function(function: FunctionName) -> Parts:

@@ -30,10 +30,12 @@ from compiler_lens.recording.model import (
     SourceLine,
     Symbol,
 )
+from compiler_lens.render.console import view
+from compiler_lens.render.console.page import page_for
 from compiler_lens.views.advice import changed
 
 torch = pytest.importorskip("torch")
-from recompile_scenes import SCENES, Encoder, compiled, plus_one, scaled  # noqa: E402
+from recompile_scenes import SCENES, Encoder, compiled, indexed, plus_one, scaled, selected  # noqa: E402
 
 every_scene = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 BACKEND_TOLD = "backend" if torch.__version__ < "2.12" else ""  # torch 2.11 does not say which backend it was
@@ -680,3 +682,27 @@ def test_a_size_that_is_free_is():
     (cause,) = causes(recorded(lambda: called_with_sizes(summed)))
     assert (cause.pinned, cause.count) == (None, 1)
     assert "maybe_mark_dynamic(x, 0)" in cause.fix.change
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "change"),
+    [
+        ("column", "has i as an index", "`.select(dimension, i)`"),
+        ("picked", "picks by i from what Python holds", "Pick before the call"),
+    ],
+)
+def test_an_index_is_no_size(name, why, change):
+    recording = recorded(next(scene.run for scene in SCENES if scene.name == name))
+    (cause,) = causes(recording)
+    assert cause.count == 2
+    assert why in cause.fix.why
+    assert change in cause.fix.change
+    assert not any(
+        word in f"{cause.fix.why} {cause.fix.change}" for word in ("size", "mark_dynamic", "whole dimension")
+    )
+    assert "Pinned numbers" in view(recording, "recompiles", page_for(recording, width=80, color=False))
+
+
+def test_what_is_written_in_place_of_an_index_beside_a_slice_takes_any_int():
+    (cause,) = causes(recorded(lambda: indexed(selected)))
+    assert (cause.count, cause.pinned, cause.benign) == (1, None, True)

@@ -607,6 +607,33 @@ def three_calls(module):
         f(torch.ones(3))
 
 
+# -- indexes
+
+
+def column(x, i):
+    return x[:, i] * 2
+
+
+def selected(x, i):
+    return x.select(1, i) * 2
+
+
+def picked(x, gains, i):
+    return x * gains[i]
+
+
+def indexed(function, *given):
+    f = compiled(function)
+    for i in (2, 3, 4):
+        f(torch.ones(6, 6), *given, i)
+
+
+def chosen_before():
+    f = compiled(lambda x, gain: x * gain)
+    for gain in torch.tensor([0.1, 0.2, 0.3]):
+        f(torch.ones(6, 6), gain)
+
+
 # -- what is NumPy's, and iterators
 
 
@@ -655,6 +682,8 @@ SCENES = (
     Scene("in_object", C.MODULE_ATTRIBUTE, "self.progress.step", "0 -> 1 -> 2", lambda: three_calls(InObject(0)), lambda: three_calls(InObject(torch.tensor(0)))),
     Scene("in_list", C.MODULE_ATTRIBUTE, "self.seen[0]", "0 -> 1 -> 2", lambda: three_calls(InList(0)), lambda: three_calls(InList(torch.tensor(0)))),
     Scene("no_module", C.MODULE_ATTRIBUTE, "self.gain", "1.5 -> 2.5", gains, None),
+    Scene("column", C.INT_ARGUMENT, "i", "2 -> 3 -> 4", lambda: indexed(column), None),
+    Scene("picked", C.INT_ARGUMENT, "i", "2 -> 3 -> 4", lambda: indexed(picked, [0.1, 0.2, 0.3, 0.4, 0.5]), chosen_before),
     Scene("expression", C.SHAPE_EXPRESSION, "(x.shape[0] % 8) == 0", "True -> False", lambda: eights(16, 15, 24), lambda: eights(16, 8, 24)),
     Scene("rank", C.RANK, "x.dim()", "1 -> 2", lambda: tensors(torch.ones(4), torch.ones(1, 4)), lambda: tensors(torch.ones(4).unsqueeze(0), torch.ones(1, 4))),
     Scene("stride", C.STRIDE, "x.stride(0)", "6 -> 1", lambda: tensors(ONES, torch.ones(6, 4).t()), lambda: tensors(ONES, torch.ones(6, 4).t().contiguous())),

@@ -5,69 +5,31 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from enum import Enum
 from itertools import groupby
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.ranks import Offered, offered
 from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import FunctionName, resumed_line
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.facts.program.uses import Use, uses
+from compiler_lens.facts.recompiles.chosen import HELD, Change, Known, chosen, is_number
 from compiler_lens.facts.recompiles.fix_words import OF_TENSOR, Named, worded
-from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
+from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
 from compiler_lens.facts.recompiles.guard_values import FROM_NUMPY, EntryValues, authored
 from compiler_lens.facts.recompiles.recompile_facts import Decided, Facts, whole_line
 from compiler_lens.facts.recompiles.serving import Stage, stages
 from compiler_lens.facts.recompiles.written import WORD, entered_from, writing_lines
 from compiler_lens.recording.groups import grouped
-from compiler_lens.recording.model import Compilation, CompileId, Recompile, SourceLine, Tried
+from compiler_lens.recording.model import Compilation, CompileId, SourceLine, Tried
 from compiler_lens.recording.source_text import Sources
 
-_NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?\Z")
 _ATTRIBUTE = re.compile(r"\.(\w+)")
 _NO_WORD = re.compile(r"\W+")
 _OF_ANOTHER = frozenset((CauseClass.ANOTHER_MODULE, CauseClass.ANOTHER_INSTANCE, CauseClass.DEAD_OBJECT))
 _PINNED = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE, CauseClass.INT_ARGUMENT)
-_HELD = (
-    CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE,
-    CauseClass.INT_ARGUMENT, CauseClass.FLOAT_ARGUMENT,
-)  # fmt: skip
-_WRITTEN = (*_HELD[:4], CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS)
-_OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/\w+\.py\Z")
-_PLAIN_KINDS = frozenset(("plain", "Conjugate", "Negative", "Conjugate, Negative"))
-_OWN_MODULE = re.compile(r"_modules(?:'\])?\['[^']{1,200}'\]\Z")  # the end of a source of torch's
-_KEPT = ("_modules", "_parameters", "_buffers")  # where nn.Module keeps them: guards ask no other object
-_OF_ARRAYS = {
-    **dict.fromkeys(_PINNED[:3], "array_size"), CauseClass.DTYPE: "array_dtype", CauseClass.RANK: "array_rank",
-    CauseClass.STRIDE: "array_layout", CauseClass.TENSOR_OR_NUMBER: "array_or_number",
-    CauseClass.ZERO_ONE: "array_zero_one",
-}  # fmt: skip
-_LEARNING_RATE = re.compile(r"\blr\b")
-
-
-class _Holder(Enum):
-    """What holds a value that a module's function reads."""
-
-    MODULE = "module"  # as an attribute of its own
-    IN_MODULE = "in_module"  # a dict, a list or another object that a module has
-    OBJECT = "object"  # with no module around
-
-
-class Change(Struct, frozen=True):
-    """One recompile: what a value was and what it became; empty where neither torch nor a guard says it."""
-
-    decided: Decided
-    frame: CompileId  # the first compilation of its frame
-    old: str = ""
-    new: str = ""
-
-    @property
-    def recompile(self) -> Recompile:
-        """The recompile itself, with all that torch said."""
-        return self.decided.recompile
+_WRITTEN = (*HELD[:4], CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS)
 
 
 class Step(Struct, frozen=True):
@@ -147,29 +109,12 @@ def _series(changes: Sequence[Change]) -> tuple[Step, ...]:
     return steps if any(values) else ()
 
 
-class _Known(Struct, frozen=True):
-    """What a recording shows of one cause."""
-
-    changes: tuple[Change, ...]
-    seconds: float
-    most: int  # recompiles of the frame that has most of them
-    line: SourceLine | None  # that depends on what changed
-    writes: SourceLine | None  # of the user's own that changes it
-    may_change: tuple[SourceLine, ...]  # of the user's own, if that is not known of any
-    uses: frozenset[Use]  # of a number
-    follows: SourceLine | None  # the break that hands it over
-    pinned: SourceLine | None  # that needs a size as a number
-    is_serving: bool
-    objects: int
-    first: str  # the value that came first, as a number may be written
-
-
 def cause_of(
     kind: CauseClass, subject: str, group: Sequence[Decided], function: FunctionName, facts: Facts
 ) -> RecompileCause:
     """Return the cause that all recompiles of a group are for: what is known of it, and what its fix says of it."""
     known = _known(kind, subject, group, facts)
-    fix = _chosen(kind, subject, known, group, function, facts)
+    fix = chosen(kind, subject, known, group, function, facts)
     at = known.follows or known.pinned
     values = tuple(value for change in known.changes for value in (change.old, change.new) if value)
     named = Named(kind, subject, function.name, values, known.first, known.uses, at.line if at else None)
@@ -180,12 +125,12 @@ def cause_of(
     )  # fmt: skip
 
 
-def _known(kind: CauseClass, subject: str, group: Sequence[Decided], facts: Facts) -> _Known:
+def _known(kind: CauseClass, subject: str, group: Sequence[Decided], facts: Facts) -> Known:
     changes = _changes(group, facts)
     line = next((line for decided in group if (line := _line(decided, facts))), None)
     written, used = _written_and_used(kind, subject, group, line, facts)
     value = facts.values.get(changes[0].frame, EntryValues()).values.get(group[0].failed.key, "")
-    return _Known(
+    return Known(
         changes,
         sum(_seconds(change, facts) for change in changes),
         max(Counter(change.frame for change in changes).values()),
@@ -197,7 +142,7 @@ def _known(kind: CauseClass, subject: str, group: Sequence[Decided], facts: Fact
         _pinned(group, facts) if kind in _PINNED else None,
         _crosses(group, facts),
         _objects(group, facts) if kind in {CauseClass.ANOTHER_MODULE, CauseClass.ANOTHER_INSTANCE} else 0,
-        value if _NUMBER.match(value) else next((change.old for change in changes if change.old), "0"),
+        value if is_number(value) else next((change.old for change in changes if change.old), "0"),
     )
 
 
@@ -221,14 +166,14 @@ def _written_and_used(
     kind: CauseClass, subject: str, group: Sequence[Decided], line: SourceLine | None, facts: Facts
 ) -> tuple[tuple[SourceLine, ...], frozenset[Use]]:
     """Return the line of the user's that changes a value, or all that may, and what a number is used for."""
-    if line is None or kind not in {*_WRITTEN, *_HELD}:
+    if line is None or kind not in {*_WRITTEN, *HELD}:
         return (), frozenset()
     compilation = facts.compilations.get(group[0].recompile.compile_id)
     start = compilation.definition or compilation if compilation else line
     entered = entered_from(facts.texts, line.file, start.line) if start.file == line.file else ()
     writes = writing_lines(facts.texts, line, subject, entered, _ran(group, facts)) if kind in _WRITTEN else ()
     name = subject.removeprefix("global ")
-    used = uses(facts.texts, line.file, line.line, name, entered) if kind in _HELD else None
+    used = uses(facts.texts, line.file, line.line, name, entered) if kind in HELD else None
     return writes, used or frozenset()
 
 
@@ -238,86 +183,6 @@ def _ran(group: Sequence[Decided], facts: Facts) -> frozenset[tuple[str, int]]:
     ids |= {facts.epochs.entry(decided.recompile, decided.failure) for decided in group if decided.failure}
     nodes = (node for one in ids for graph in facts.graphs.get(one, ()) for node in graph.nodes)
     return frozenset((at.file, at.line) for node in nodes for at in node.source)
-
-
-def _chosen(  # noqa: PLR0913, PLR0917 -- what a fix is chosen by
-    kind: CauseClass, subject: str, known: _Known, group: Sequence[Decided], function: FunctionName, facts: Facts
-) -> Fix:
-    """Return the fix for what is known of a cause, as the table has it."""
-    others = fix_table().others
-    if known.follows:
-        fix = others["after_a_break"]
-    elif subject.startswith("len(self.state[") and _OPTIMIZERS.search(function.file):
-        fix = others["optimizer_state"]
-    elif known.is_serving:
-        fix = others["prefill_and_decode"]
-    elif known.pinned:
-        fix = others["pinned"]
-    else:
-        fix = _of_values(kind, group, known, facts)
-    is_int = all(change.old.lstrip("-").isdigit() for change in known.changes)
-    return fix if is_int else replace(fix, setting=None)
-
-
-def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
-    kind: CauseClass, group: Sequence[Decided], known: _Known, facts: Facts
-) -> Fix:
-    """The fix of a class, but for what its values are, what they are used for, and what the function writes itself."""
-    table, used = fix_table(), known.uses
-    fix, others = table.of_class[kind], table.others
-    values = {value for change in known.changes for value in (change.old, change.new) if value}
-    if group[0].failed.subject.startswith(FROM_NUMPY) and kind in _OF_ARRAYS:
-        return others[_OF_ARRAYS[kind]]
-    if kind is CauseClass.INFERENCE_MODE and not values:
-        return others["inference_of_which"]
-    if kind is CauseClass.DISPATCH_KEYS and not values <= _PLAIN_KINDS:
-        return others["another_kind"]
-    if kind is CauseClass.OPTIMIZER:
-        return fix if _LEARNING_RATE.search(group[0].failed.subject) else others["not_lr"]
-    if kind not in _HELD:
-        return fix
-    if not values or not all(map(_NUMBER.match, values)):
-        return others["no_number"]
-    is_int = all(value.lstrip("-").isdigit() for value in values)
-    if used & {Use.LOOP, Use.TEXT, Use.KEY}:
-        may_vary = is_int and kind is CauseClass.MODULE_ATTRIBUTE and Use.LOOP not in used
-        return others["unrolled_in_module" if may_vary else "unrolled"]
-    if used:
-        kept = "int_in_module" if kind is CauseClass.MODULE_ATTRIBUTE else "int_elsewhere"
-        return others[kept if is_int else "no_number"]
-    varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
-    is_counted = not varies and known.writes is not None
-    if kind is CauseClass.MODULE_ATTRIBUTE:
-        return _in_module(group[0], is_counted=is_counted, facts=facts)
-    return others["counted"] if is_counted else fix
-
-
-def _in_module(decided: Decided, *, is_counted: bool, facts: Facts) -> Fix:
-    """The fix for a number that a module holds: a buffer is only what is a module's own attribute."""
-    table = fix_table()
-    holder, owner = _holder(decided, facts), table.others
-    if holder is _Holder.MODULE:
-        return owner["counted_in_module"] if is_counted else table.of_class[CauseClass.MODULE_ATTRIBUTE]
-    if holder is _Holder.IN_MODULE:
-        return owner["counted_held" if is_counted else "held"]
-    return owner["counted"] if is_counted else table.of_class[CauseClass.OBJECT_ATTRIBUTE]
-
-
-def _holder(decided: Decided, facts: Facts) -> _Holder:
-    """Return what holds a value, as far as guards and torch say it; a module where nothing is known."""
-    this, subject = decided.recompile.compile_id, authored(decided.failed.subject)
-    compilation, values = facts.compilations.get(this), facts.values.get(this, EntryValues()).values
-    is_of_module = compilation is None or bool(compilation.module) or not compilation.instance
-    within = _Holder.IN_MODULE if is_of_module else _Holder.OBJECT
-    if subject.endswith("]"):
-        return within
-    owner = subject.rpartition(".")[0]
-    source = decided.failure.source.rpartition(".")[0] if decided.failure else ""
-    if _OWN_MODULE.search(source) or any(f"type of {owner}.{kept}" in values for kept in _KEPT):
-        return _Holder.MODULE
-    if owner in {"self", ""}:
-        return _Holder.MODULE if is_of_module else _Holder.OBJECT
-    return within if f"type of {owner}" in values else _Holder.MODULE
 
 
 def _pinned(group: Sequence[Decided], facts: Facts) -> SourceLine | None:

@@ -12,7 +12,8 @@ from compiler_lens.facts.breaks.cards import broken_at
 from compiler_lens.facts.program.coverage import Coverage, FunctionName
 from compiler_lens.facts.program.owners import Owner, Whose, owner_of
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.facts.recompiles.causes import Change, RecompileCause, cause_of
+from compiler_lens.facts.recompiles.causes import RecompileCause, cause_of
+from compiler_lens.facts.recompiles.chosen import Change
 from compiler_lens.facts.recompiles.fixes import CauseClass, fix_table
 from compiler_lens.facts.recompiles.guard_values import phrase
 from compiler_lens.facts.recompiles.recompile_facts import (

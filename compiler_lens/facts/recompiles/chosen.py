@@ -1,0 +1,172 @@
+"""Which fix is for a cause of recompiles, by what a recording shows of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from compiler_lens.facts.program.coverage import FunctionName
+from compiler_lens.facts.program.uses import Use
+from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
+from compiler_lens.facts.recompiles.guard_values import FROM_NUMPY, EntryValues, authored
+from compiler_lens.facts.recompiles.recompile_facts import Decided, Facts
+from compiler_lens.recording.model import CompileId, Recompile, SourceLine
+
+_NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?\Z")
+HELD = (
+    CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE,
+    CauseClass.INT_ARGUMENT, CauseClass.FLOAT_ARGUMENT,
+)  # fmt: skip
+_OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/\w+\.py\Z")
+_PLAIN_KINDS = frozenset(("plain", "Conjugate", "Negative", "Conjugate, Negative"))
+_OWN_MODULE = re.compile(r"_modules(?:'\])?\['[^']{1,200}'\]\Z")  # the end of a source of torch's
+_KEPT = ("_modules", "_parameters", "_buffers")  # where nn.Module keeps them: guards ask no other object
+_LEARNING_RATE = re.compile(r"\blr\b")
+_SIZES = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE)
+_OF_ARRAYS = {
+    **dict.fromkeys(_SIZES, "array_size"), CauseClass.DTYPE: "array_dtype", CauseClass.RANK: "array_rank",
+    CauseClass.STRIDE: "array_layout", CauseClass.TENSOR_OR_NUMBER: "array_or_number",
+    CauseClass.ZERO_ONE: "array_zero_one",
+}  # fmt: skip
+_INDEXED = re.compile(r"\b([A-Za-z_][\w.]{0,200})\[")
+_TENSORS = frozenset(("Tensor", "Parameter", "Buffer"))
+
+
+def is_number(text: str) -> bool:
+    """Return whether a value is a number as guards write it."""
+    return _NUMBER.match(text) is not None
+
+
+class Change(Struct, frozen=True):
+    """One recompile: what a value was and what it became; empty where neither torch nor a guard says it."""
+
+    decided: Decided
+    frame: CompileId  # the first compilation of its frame
+    old: str = ""
+    new: str = ""
+
+    @property
+    def recompile(self) -> Recompile:
+        """The recompile itself, with all that torch said."""
+        return self.decided.recompile
+
+
+class Known(Struct, frozen=True):
+    """What a recording shows of one cause."""
+
+    changes: tuple[Change, ...]
+    seconds: float
+    most: int  # recompiles of the frame that has most of them
+    line: SourceLine | None  # that depends on what changed
+    writes: SourceLine | None  # of the user's own that changes it
+    may_change: tuple[SourceLine, ...]  # of the user's own, if that is not known of any
+    uses: frozenset[Use]  # of a number
+    follows: SourceLine | None  # the break that hands it over
+    pinned: SourceLine | None  # that needs a size as a number
+    is_serving: bool
+    objects: int
+    first: str  # the value that came first, as a number may be written
+
+
+class _Holder(Enum):
+    """What holds a value that a module's function reads."""
+
+    MODULE = "module"  # as an attribute of its own
+    IN_MODULE = "in_module"  # a dict, a list or another object that a module has
+    OBJECT = "object"  # with no module around
+
+
+def chosen(  # noqa: PLR0913, PLR0917 -- what a fix is chosen by
+    kind: CauseClass, subject: str, known: Known, group: Sequence[Decided], function: FunctionName, facts: Facts
+) -> Fix:
+    """Return the fix for what is known of a cause, as the table has it."""
+    others = fix_table().others
+    if known.follows:
+        fix = others["after_a_break"]
+    elif subject.startswith("len(self.state[") and _OPTIMIZERS.search(function.file):
+        fix = others["optimizer_state"]
+    elif known.is_serving:
+        fix = others["prefill_and_decode"]
+    elif known.pinned:
+        fix = others[_pinned_by(kind, known, group, facts)]
+    else:
+        fix = _of_values(kind, group, known, facts)
+    is_int = all(change.old.lstrip("-").isdigit() for change in known.changes)
+    return fix if is_int else replace(fix, setting=None)
+
+
+def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
+    kind: CauseClass, group: Sequence[Decided], known: Known, facts: Facts
+) -> Fix:
+    """The fix of a class, but for what its values are, what they are used for, and what the function writes itself."""
+    table, used = fix_table(), known.uses
+    fix, others = table.of_class[kind], table.others
+    values = {value for change in known.changes for value in (change.old, change.new) if value}
+    if group[0].failed.subject.startswith(FROM_NUMPY) and kind in _OF_ARRAYS:
+        return others[_OF_ARRAYS[kind]]
+    if kind is CauseClass.INFERENCE_MODE and not values:
+        return others["inference_of_which"]
+    if kind is CauseClass.DISPATCH_KEYS and not values <= _PLAIN_KINDS:
+        return others["another_kind"]
+    if kind is CauseClass.OPTIMIZER:
+        return fix if _LEARNING_RATE.search(group[0].failed.subject) else others["not_lr"]
+    if kind not in HELD:
+        return fix
+    if not values or not all(map(is_number, values)):
+        return others["no_number"]
+    is_int = all(value.lstrip("-").isdigit() for value in values)
+    if used & {Use.LOOP, Use.TEXT, Use.KEY}:
+        may_vary = is_int and kind is CauseClass.MODULE_ATTRIBUTE and Use.LOOP not in used
+        return others["unrolled_in_module" if may_vary else "unrolled"]
+    if used:
+        kept = "int_in_module" if kind is CauseClass.MODULE_ATTRIBUTE else "int_elsewhere"
+        return others[kept if is_int else "no_number"]
+    varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
+    is_counted = not varies and known.writes is not None
+    if kind is CauseClass.MODULE_ATTRIBUTE:
+        return _in_module(group[0], is_counted=is_counted, facts=facts)
+    return others["counted"] if is_counted else fix
+
+
+def _in_module(decided: Decided, *, is_counted: bool, facts: Facts) -> Fix:
+    """The fix for a number that a module holds: a buffer is only what is a module's own attribute."""
+    table = fix_table()
+    holder, owner = _holder(decided, facts), table.others
+    if holder is _Holder.MODULE:
+        return owner["counted_in_module"] if is_counted else table.of_class[CauseClass.MODULE_ATTRIBUTE]
+    if holder is _Holder.IN_MODULE:
+        return owner["counted_held" if is_counted else "held"]
+    return owner["counted"] if is_counted else table.of_class[CauseClass.OBJECT_ATTRIBUTE]
+
+
+def _holder(decided: Decided, facts: Facts) -> _Holder:
+    """Return what holds a value, as far as guards and torch say it; a module where nothing is known."""
+    this, subject = decided.recompile.compile_id, authored(decided.failed.subject)
+    compilation, values = facts.compilations.get(this), facts.values.get(this, EntryValues()).values
+    is_of_module = compilation is None or bool(compilation.module) or not compilation.instance
+    within = _Holder.IN_MODULE if is_of_module else _Holder.OBJECT
+    if subject.endswith("]"):
+        return within
+    owner = subject.rpartition(".")[0]
+    source = decided.failure.source.rpartition(".")[0] if decided.failure else ""
+    if _OWN_MODULE.search(source) or any(f"type of {owner}.{kept}" in values for kept in _KEPT):
+        return _Holder.MODULE
+    if owner in {"self", ""}:
+        return _Holder.MODULE if is_of_module else _Holder.OBJECT
+    return within if f"type of {owner}" in values else _Holder.MODULE
+
+
+def _pinned_by(kind: CauseClass, known: Known, group: Sequence[Decided], facts: Facts) -> str:
+    """Return the name of the fix for what a line needs as a number: a size, an index, or which of several it picks."""
+    if kind is not CauseClass.INT_ARGUMENT or not known.pinned:
+        return "pinned"
+    values = facts.values.get(group[0].recompile.compile_id, EntryValues())
+    kinds = {of for base in _INDEXED.findall(known.pinned.code) if (of := values.kind(base))}
+    is_picked = bool(kinds - _TENSORS) if kinds else Use.KEY in known.uses
+    if known.uses & {Use.KEY, Use.INDEX}:
+        return "pinned_key" if is_picked else "pinned_index"
+    return "unrolled" if Use.TEXT in known.uses else "pinned_number"
