@@ -47,6 +47,12 @@ def halved(x):
         torch._dynamo.graph_break()
     return y.cos()
 
+def checked(x):
+    loss = x.sin().sum()
+    if torch.isnan(loss):
+        return None
+    return loss.exp()
+
 class Counted:
     def __init__(self):
         self.seen = []
@@ -97,6 +103,15 @@ def test_a_line_that_is_left_says_why_and_what_to_do(user: ModuleType) -> None:
     text = said(Fix(first, not_tried=first.not_tried))
     assert "To mend by hand (fix has no edit for it): left_model.py:7 began = time.time() The clock must" in text
     assert "Take the time outside of the compiled function" in text
+
+
+def test_a_check_for_nan_is_said_to_belong_outside(user: ModuleType) -> None:
+    first = seen(user.checked)
+    text = said(Fix(first, not_tried=first.not_tried))
+    assert "if torch.isnan(loss): The branch asks whether a value is nan or infinite" in text
+    assert "Such a check belongs outside: return the value, and ask where the compiled function is called." in text
+    assert "torch._assert_async" in text
+    assert "torch.where" not in text
 
 
 def test_that_fix_has_no_edit_is_said_once(user: ModuleType) -> None:

@@ -198,7 +198,9 @@ def test_where_torchs_setting_is_not_offered_it_does_not_do(case):
 
 
 def test_every_remedy_has_a_case_and_every_case_a_remedy():
-    assert {remedy_name(case) for case in CASES} == set(BY_NAME) - {"check_that_saves_work", "check_that_raises"}
+    assert {remedy_name(case) for case in CASES} == set(BY_NAME) - {
+        "check_that_saves_work", "check_that_raises", "check_that_leaves",
+    }  # fmt: skip
 
 
 def test_whatever_a_line_shows_has_advice_of_its_own():
@@ -259,7 +261,13 @@ def test_a_remedy_that_asks_for_words_goes_before_one_that_takes_any():
         ("if not x.any():\n            continue", "check_that_saves_work"),
         ("if x.sum() > 9:\n            continue", "branch_on_tensor"),
         ("if x.isnan().any():\n            raise ValueError", "check_that_raises"),
-        ("if x.isnan().any():\n            return None", "branch_on_tensor"),
+        ("if x.isnan().any():\n            return None", "check_that_leaves"),
+        ("if not torch.isfinite(x):\n            continue", "check_that_leaves"),
+        ('if x.isnan() or x.isinf():\n            print("nan")\n            raise ValueError', "check_that_leaves"),
+        ("if x != x:\n            return x, 0", "check_that_leaves"),
+        ("if x.isnan() or x.sum() > 9:\n            return None", "branch_on_tensor"),
+        ("if x.isnan().any():\n            x = x / 2", "branch_on_tensor"),
+        ("if x.sum() > 9:\n            return None", "branch_on_tensor"),
         ("if x.sum() > 9:\n            x = x / 2", "branch_on_tensor"),
         ("if bool((x > 9).all()):\n            break", "check_that_stops"),
         ("while x.sum() > 9:\n            x = x / 2", "while_on_tensor"),

@@ -24,6 +24,7 @@ class Shown(Enum):
     """What the line that broke shows by its own syntax."""
 
     RAISES = "raises"  # an `if`: an error, and nothing else
+    LEAVES = "leaves"  # an `if`: out of the function, or on to the next round, where something is nan or infinite
     STOPS = "stops"  # an `if`: a `break`
     SAVES_WORK = "saves work"  # an `if`: on to the next round of a loop, since there is nothing to compute with
     BRANCH = "branch"  # any other `if`

@@ -13,6 +13,7 @@ from compiler_lens.facts.program.uses import SIZED, Use, uses
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
 
+_OF_NAN = frozenset({"isnan", "isinf", "isfinite", "isneginf", "isposinf"})
 _NUMBERS = frozenset({"item", "tolist", "int", "float", "bool"})
 
 
@@ -141,6 +142,8 @@ def _arm(site: Site, node: ast.If) -> Shown:
     match node:
         case ast.If(body=[ast.Raise(), *_], orelse=[]):
             return Shown.RAISES
+        case ast.If(test=test, body=[*_, ast.Return() | ast.Raise() | ast.Continue()], orelse=[]) if _of_nan(test):
+            return Shown.LEAVES
         case ast.If(body=[*_, ast.Break()], orelse=[]):
             return Shown.STOPS
         case ast.If(  # `mask.sum() == 0`, `mask.sum() < 1`, `not mask.any()`
@@ -152,6 +155,17 @@ def _arm(site: Site, node: ast.If) -> Shown:
         ):
             return Shown.BRANCH if is_guarded(site, node.test, _values(site.following)) else Shown.SAVES_WORK
     return Shown.BRANCH
+
+
+def _of_nan(test: ast.expr) -> bool:
+    """Whether a test asks for what is not finite, in one of torch's or Python's ways, and for nothing else."""
+    asked = [called(node) for node in ast.walk(test) if isinstance(node, ast.Call)]
+    match test:
+        case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]) if ast.dump(left) == ast.dump(right):
+            return True
+        case ast.BoolOp(values=values):
+            return all(map(_of_nan, values))
+    return not _OF_NAN.isdisjoint(asked)
 
 
 def _values(statements: Sequence[ast.stmt]) -> list[Assignment]:
