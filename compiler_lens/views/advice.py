@@ -23,13 +23,14 @@ from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.groups import grouped
-from compiler_lens.recording.model import BreakOutcome, Compilation, Results, Stance, Tried
+from compiler_lens.recording.model import BreakOutcome, Compilation, Results, SourceLine, Stance, Tried
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.doubts import unintended
 from compiler_lens.views.parts import At, Part, Parts, Span, Tone, code, quiet, strong
 from compiler_lens.views.text import clean, joined, microseconds, one_line, percent, plural, seconds, times
 
+_FROM = 2  # lines that a number comes from
 _FIRST, _LAST = 5, 2  # of a long series
 _VALUE = 32  # characters
 _DIGITS = re.compile(r"\d\.\d{6,}")
@@ -247,10 +248,14 @@ def why(card: BreakCard) -> str:
         return card.owner.means
     if card.remedy is None:
         return sentence(one_line(card.cause.explanation, 600) or card.gb_type)
-    if (at := computed_at(card)) is None:
-        return card.remedy.why
+    computed = computed_at(card)
+    from_there = [_of_line(at, card) for at in ((computed,) if computed else card.taken)]
+    return f"{card.remedy.why} It comes from {' and '.join(from_there[:_FROM])}." if from_there else card.remedy.why
+
+
+def _of_line(at: SourceLine, card: BreakCard) -> str:
     elsewhere = "" if card.place and at.file == card.place.file else f" of {at.file.rpartition('/')[2]}"
-    return f"{card.remedy.why} It comes from line {at.line}{elsewhere}: `{one_line(at.code, 80)}`."
+    return f"line {at.line}{elsewhere}: `{one_line(at.code, 80)}`"
 
 
 def effect(card: BreakCard) -> str:

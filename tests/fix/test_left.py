@@ -21,6 +21,7 @@ from compiler_lens.recording.model import Recording, Results
 from compiler_lens.render.console import fix_report
 from compiler_lens.render.json import document_json
 from compiler_lens.views.measured.fix import data
+from compiler_lens.views.measured.left import cause, to_do
 
 TEXT = """
 import random
@@ -52,6 +53,19 @@ def checked(x):
     if torch.isnan(loss):
         return None
     return loss.exp()
+
+import math
+
+def perplexity(x):
+    total = x.sum().item()
+    count = (x > 0).sum().item()
+    y = x * 2
+    return y * math.exp(total / count)
+
+def chosen(x):
+    total = x.sum().item()
+    y = x * 2
+    return y * [1.0, 2.0][int(total > 3)]
 
 class Counted:
     def __init__(self):
@@ -103,6 +117,28 @@ def test_a_line_that_is_left_says_why_and_what_to_do(user: ModuleType) -> None:
     text = said(Fix(first, not_tried=first.not_tried))
     assert "To mend by hand (fix has no edit for it): left_model.py:7 began = time.time() The clock must" in text
     assert "Take the time outside of the compiled function" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "change"),
+    [
+        (
+            "perplexity",
+            "It comes from line 35: `total = x.sum().item()` and line 36: `count = (x > 0).sum().item()`.",
+            "Compute with the tensor, before `.item()`",
+        ),
+        ("chosen", "It comes from line 41: `total = x.sum().item()`.", "Compute with the tensor itself"),
+    ],
+)
+def test_a_number_that_torch_does_not_know_has_the_line_that_took_it(
+    user: ModuleType, name: str, words: str, change: str
+) -> None:
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        first = seen(getattr(user, name))
+    (one,) = what_is_left(Fix(first, not_tried=first.not_tried))
+    assert words in cause(one)
+    assert change in to_do(one)
+    assert "Could not guard" not in said(Fix(first, not_tried=first.not_tried))
 
 
 def test_a_check_for_nan_is_said_to_belong_outside(user: ModuleType) -> None:

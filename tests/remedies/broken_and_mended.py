@@ -1223,6 +1223,26 @@ class math_of_item(Case):
         return x * x.mean().detach().exp()
 
 
+class number_not_known(Case):
+    config = {"capture_scalar_outputs": True}
+
+    def broken(x):
+        return x * [1.0, 2.0][int(x.sum().item() > 3)]
+
+    def mended(x):
+        return x * torch.where(x.sum() > 3, 2.0, 1.0)
+
+
+class number_not_known_2(Case):
+    config = {"capture_scalar_outputs": True}
+
+    def broken(x):
+        return x * {True: 2.0, False: 1.0}[x.sum().item() > 3]
+
+    def mended(x):
+        return x * torch.where(x.sum() > 3, 2.0, 1.0)
+
+
 class wrong_shapes(Case):
     def broken(x):
         return x @ x

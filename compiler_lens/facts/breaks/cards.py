@@ -16,6 +16,7 @@ from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, offered
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, for_line, remedy_for
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
+from compiler_lens.facts.breaks.unknown import taken_at
 from compiler_lens.facts.program.coverage import (
     Coverage,
     Function,
@@ -29,7 +30,16 @@ from compiler_lens.facts.program.owners import Owner, Whose, library, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import SourcePlace
-from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine, Tried
+from compiler_lens.recording.model import (
+    BreakCause,
+    BreakOutcome,
+    CompileId,
+    GraphBreak,
+    Recording,
+    SourceLine,
+    Symbol,
+    Tried,
+)
 from compiler_lens.recording.own_files import is_machinery, is_own, slashed
 from compiler_lens.recording.source_text import Excerpt, Sources, sources
 
@@ -65,6 +75,7 @@ class BreakCard(Struct, frozen=True):
     rewrite: Rewrite | None = None  # what to write instead of this very line, where that is sure
     tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
     following: tuple[Following, ...] = ()  # what breaks next, once this does not
+    taken: tuple[SourceLine, ...] = ()  # other lines, which took the numbers from tensors that torch does not know here
     unseen: Lines | None = None  # of its function, after the break, where Dynamo never came: they may break, too
 
     @property
@@ -147,7 +158,7 @@ def break_cards(
     for function in (covered or coverage(recording, own)).functions:
         homes |= dict.fromkeys(function.compile_ids, function)
     found: list[BreakCard] = []
-    whole = _Whole(own, known, homes, recording.tried, seen_tensors(recording), failed)
+    whole = _Whole(own, known, homes, recording.tried, seen_tensors(recording), failed, recording.symbols)
     for key, numbers in groups.items():
         direct = [events[number] for number in numbers if keys[number] == key]
         direct = sorted(direct, key=lambda event: (_PUT_OFF in root_cause(event).context, is_raised(event)))
@@ -176,6 +187,7 @@ class _Whole(Struct, frozen=True):
     tried: Sequence[Tried]
     seen: SeenTensors
     failed: Mapping[CompileId, tuple[SourceLine, ...]]  # lines of graphs that their backend failed at
+    symbols: Sequence[Symbol]
 
 
 def _card(
@@ -225,6 +237,7 @@ def _card(
         setting=setting,
         rewrite=written,
         tried=tuple(one for one in whole.tried if one.is_for(place, cause.gb_type)),
+        taken=tuple(at for at in taken_at(cause, {e.compile_id for e in direct}, whole.symbols) if at != place),
     )
 
 

@@ -16,7 +16,11 @@ from compiler_lens.recording.model import BreakCause
 
 _LONGEST = 10_000  # characters of a cause that are looked at
 # Types that are the text of an error, as far as it is the same for all symbols.
-_ERRORS = ("UserError: Could not guard on data-dependent expression",)
+_ERRORS = (
+    "UserError: Could not guard on data-dependent expression",
+    "UserError: Could not extract specialized integer from data-dependent expression",
+)
+_BEFORE = "Consider annotating your code using torch._check*(). "  # what torch may begin them with
 _FILE = Path(__file__).with_name("remedies.toml")
 
 
@@ -120,7 +124,8 @@ def remedy_for(cause: BreakCause, shown: Shown | None = None) -> Remedy | None:
     """
     # Not more than torch ever says: some patterns look at each beginning for all that follows.
     said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"[:_LONGEST]
-    gb_type = next((error for error in _ERRORS if cause.gb_type.startswith(error)), cause.gb_type)
+    plain = cause.gb_type.replace(_BEFORE, "", 1)
+    gb_type = next((error for error in _ERRORS if plain.startswith(error)), cause.gb_type)
     fit = (r for r in remedy_table().by_type.get(gb_type, ()) if r.shown in {None, shown})
     return next((remedy for remedy in fit if re.search(remedy.about, said)), None)
 
