@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import shlex
+import signal
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -23,13 +27,14 @@ from compiler_lens.cli.command import (
     printed,
     say_what_is_passed_on,
     user_path,
+    write,
 )
 from compiler_lens.cli.factory import CONTRACT, target
 from compiler_lens.decode.recording_file import load, recordings_in, save_tried
 from compiler_lens.facts.measured.fix import Fix
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import Program
-from compiler_lens.measure.fix.process import Processes
+from compiler_lens.measure.fix.process import OutOfTime, Processes
 from compiler_lens.measure.fix.trials import Asked, tried
 from compiler_lens.recording.errors import LensError, RecordingFileError, UsageError, visible, writing
 from compiler_lens.recording.journal_reader import is_journal
@@ -66,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     program = _program(args)
     if not program.factory:
         say_what_is_passed_on(args, "fix", COMMANDS["fix"].arguments)
-    for name, value in (("--steps", args.steps), ("--timeout", args.timeout)):
+    for name, value in (("--steps", args.steps), ("--timeout", args.timeout), ("--within", args.within)):
         if value is not None and not value > 0:
             raise UsageError(f"{name} {value:g}: one or more")
     if args.patch:
@@ -123,8 +128,15 @@ def _fixed(program: Program, args: argparse.Namespace) -> str:
     asked = Asked(program, Ownership.of((*args.user_path, *included)), args.steps or 0, included, args.own_inputs)
     environment = {"PYTHONHASHSEED": "0", **os.environ}  # sets in one order, in each run
     home = str(Path(compiler_lens.__file__).parent.parent)
-    with Processes(interpreter(), home, environment, args.timeout) as processes:
-        fix = tried(asked, processes, _tell)
+    with (
+        _termination_as_interrupt(),
+        Processes(interpreter(), home, environment, args.timeout, args.within) as processes,
+    ):
+        try:
+            fix = tried(asked, processes, _tell)
+        except OutOfTime:
+            said = f"nothing was tried: the program as it is was not done within {args.within:g} s"
+            raise UsageError(f"{said}: give it longer, or end it after N calls with --steps N") from None
     text = _shown(fix, args)
     if args.patch and fix.best:
         with writing(args.patch), Path(args.patch).open("x", encoding="utf-8", newline="") as file:
@@ -132,10 +144,25 @@ def _fixed(program: Program, args: argparse.Namespace) -> str:
         _say(f"patch written; make it with: {patch_command(fix, args.patch)}")
     recording = Path(args.beside) if args.beside else _recording_of(program, fix)
     if recording:
-        _say(f"kept for show and report of {recording.name} in {save_tried(fix.by_themselves, recording)}")
+        _say(f"kept for show and report of {recording.name} in {save_tried(fix.of_each, recording)}")
     if args.apply:
         _apply(fix)
+    if fix.is_unfinished and args.within is None:  # Ctrl-C: what is known is said, and the exit status is that of it
+        write(text)
+        raise KeyboardInterrupt
     return text
+
+
+@contextlib.contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """End as with Ctrl-C where somebody ends this process, `timeout` say: with what helped by then."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if is_main else None
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _recording_of(program: Program, fix: Fix) -> Path | None:
@@ -207,6 +234,8 @@ def _apply(fix: Fix) -> None:
         return
     if fix.best.observed.results is not Results.EQUAL:
         raise UsageError("nothing was applied: the results could not be compared. Look at it with --patch FILE")
+    if fix.is_unchecked:
+        raise UsageError("nothing was applied: it was ended before other inputs were tried. Give it longer")
     for file in fix.changed:
         if Path(file).read_bytes() != fix.texts[file].encode():
             raise UsageError(f"nothing was applied: {file} has changed since it was tried. Run it again")
@@ -246,8 +275,8 @@ COMMANDS = {
     "fix": Command(
         run=run,
         help="try changes of your code on copies of it, and show the best as a diff",
-        usage="[--steps N] [--timeout SECONDS] [--patch FILE] [--apply] [--beside REC] [--user-path P]\n"
-        "         [--include PACKAGE] [--own-inputs] [--training] [--json] [--width N] [--no-color]\n"
+        usage="[--steps N] [--timeout SECONDS] [--within SECONDS] [--patch FILE] [--apply] [--beside REC]\n"
+        "         [--user-path P] [--include PACKAGE] [--own-inputs] [--training] [--json] [--width N] [--no-color]\n"
         "         (script | -m module | FILE:FACTORY) [args ...]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -258,6 +287,10 @@ COMMANDS = {
             ),
             argument(
                 "--timeout", metavar="SECONDS", type=float, default=300.0, help="for each run; by default 300"
+            ),
+            argument(
+                "--within", metavar="SECONDS", type=float,
+                help="end after so long, with what helped by then, as Ctrl-C does",
             ),
             argument("--patch", metavar="FILE", help="write the best as a patch, for patch -p0"),
             argument(

@@ -232,7 +232,8 @@ def ranked(offer: Offered) -> str:
 
 def tried_sentence(trial: Tried) -> str:
     """`Tried on a copy of this program: graph breaks 3 → 1, with the same results.`"""
-    head = "Tried on a copy of this program:"
+    others = f", with {plural(trial.beside, 'other change')}" if trial.beside else ""
+    head = f"Tried on a copy of this program{others}:"
     if trial.after is None:
         return f"{head} do not use it, it raises {one_line(trial.error, 200)}"
     before, after = trial.before, trial.after

@@ -114,6 +114,7 @@ class Runs:
         self.runs = trials._Runs(trials.Asked(Program(str(script))), opened, script.parent, self.said.append)
         ended, again = self.runs._run(), None
         self.runs._reference = self.runs._results()
+        self.runs._is_alike_in_eager = True
         again = self.runs._run()
         self.first = self.runs._noted(self.runs._seen(again), again.recording)
         self.runs._printed = known(ended.printed, again.printed)

@@ -189,3 +189,12 @@ def test_patch_makes_the_change_and_undoes_it(tmp_path: Path, ending: str, last:
             ["patch", "-p0", *flags], cwd=tmp_path, input=text.encode(), check=True, stdout=subprocess.DEVNULL
         )
         assert {name: Path(name).read_bytes().decode() for name in names} == wanted
+
+
+def test_a_setting_that_is_made_already_is_no_change() -> None:
+    """Two lines may ask for one setting."""
+    settings = [Setting(f"torch._dynamo.config.capture_{name} = True") for name in ("scalar_outputs", "dynamic_output")]
+    text = SCRIPT
+    for setting in settings:
+        text = of_script(text, setting) or ""
+    assert [of_script(text, setting) for setting in settings] == [None, None]

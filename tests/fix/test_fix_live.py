@@ -398,3 +398,55 @@ def test_a_change_that_makes_the_program_endless_is_ended_soon(
     assert errors
     seconds = [float(error.removeprefix("not done after ").removesuffix(" s")) for error in errors]
     assert max(seconds) < 300
+
+
+SLOW = """
+    import os
+    import time
+
+    import torch
+
+
+    @torch.compile
+    def step(x):
+        if x.sum() > 0:
+            x = x * 2
+        return x
+
+
+    for sign in (1, -1):
+        print(step(sign * torch.ones(3)))
+    time.sleep(float(os.environ.get("SLOW", "0")))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_what_is_ended_shows_what_helped_by_then(tmp_path: Path, how: signal.Signals) -> None:
+    written(tmp_path, {"train.py": SLOW})
+    command = [sys.executable, "-m", "compiler_lens", "fix", "train.py"]
+    home = str(Path(compiler_lens.__file__).parent.parent)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([home, os.environ.get("PYTHONPATH", "")])}
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        for said in process.stderr:
+            if ": change" in said and "without torch.compile" in said:  # it is known to help by now
+                process.send_signal(how)
+                break
+        shown = process.stdout.read()
+        assert process.wait() == 130
+    assert "It was ended before all was tried" in shown
+    assert "+    x = torch.where(x.sum() > 0, x * 2, x)" in shown
+    assert "Not tried yet: other inputs" in shown
+
+
+def test_a_time_for_all_runs_ends_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, {"train.py": SLOW})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOW", "600")
+    assert main(["fix", "--within", "3", "train.py"]) == 2
+    assert "not done within 3 s: give it longer" in capsys.readouterr().err

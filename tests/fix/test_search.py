@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+import pytest
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Lines, Setting, Texts
 from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
 
@@ -45,7 +47,8 @@ class Program:
     def searched(self, first: Observed, refuted: tuple[tuple[Offer, ...], ...] = ()) -> Fix:
         def confirm(seen: Observed, _texts: Texts, offers: tuple[Offer, ...]) -> Observed:
             self.confirmed.append(offers)
-            return replace(seen, results=Results.DIFFER) if offers in refuted else seen
+            is_refuted = any(set(one) <= set(offers) for one in refuted)
+            return replace(seen, results=Results.DIFFER) if is_refuted else seen
 
         return Search(first, {"train.py": TEXT}, "train.py", self, confirm=confirm).result()
 
@@ -68,8 +71,8 @@ def test_what_a_closer_look_refutes_is_not_built_upon() -> None:
     found = program.searched(seen(2, A, B), refuted=((A,),))
     assert found.best is not None
     assert found.best.offers == (B,)
-    assert [(trial.offers, trial.helps) for trial in found.tried] == [((A,), False), ((B,), True)]
-    assert program.confirmed == [(A,), (B,)]  # each once
+    assert [(trial.offers, trial.helps) for trial in found.tried] == [((A,), False), ((B,), True), ((A, B), False)]
+    assert program.confirmed == [(A, B), (A,), (B,)]  # each once: the last of all, then one by one
 
 
 def test_where_a_closer_look_refutes_several_together_the_best_of_them_is_taken() -> None:
@@ -378,3 +381,106 @@ def test_of_changes_that_compile_as_much_the_one_that_prints_the_same_is_the_bes
     found = Search(seen(1, loud, silent), {"train.py": TEXT}, "train.py", attempt).result()
     assert found.best is not None
     assert found.best.offers == (silent,)
+
+
+# -- many at once
+
+LETTERS = "abcdef"
+MANY_TEXT = "import torch\n" + "".join(f"{name} = 1\n" for name in LETTERS)
+
+
+def many(name: str, new: str = "2") -> Offer:
+    at = SourceLine("train.py", LETTERS.index(name) + 2, "f", f"{name} = 1")
+    return Offer(Target(at, "break"), Lines("train.py", at.line, (at.code,), (f"{name} = {new}",)))
+
+
+class ManyLines:
+    """A program in which each line breaks until it is `= 2`; some lines, once changed, make it raise."""
+
+    def __init__(self, offers: Iterable[Offer], raising: str = "", refuted: str = "") -> None:
+        self.offers, self.raising, self.refuted = tuple(offers), raising, refuted
+        self.runs: list[str] = []
+        self.looks: list[str] = []
+
+    def __call__(self, texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        values = {line[0]: line[-1] for line in texts["train.py"].splitlines()[1:]}
+        self.runs.append("".join(values.values()))
+        if any(values[name] != "1" for name in self.raising):
+            return seen(0, error="RuntimeError: no")
+        left = [one for one in self.offers if one.target.at and values[one.target.at.code[0]] == "1"]
+        wrong = [
+            Target(SourceLine("train.py", 2, "f", f"{name} = {value}"), "break")
+            for name, value in values.items()
+            if value not in "12"
+        ]
+        found = seen(len({one.target.key for one in left}) + len(wrong), *left)
+        return replace(found, targets=(*found.targets, *wrong))
+
+    def look(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        values = {line[0]: line[-1] for line in texts["train.py"].splitlines()[1:]}
+        self.looks.append("".join(values.values()))
+        is_refuted = any(values[name] != "1" for name in self.refuted)
+        return replace(seen, results=Results.DIFFER) if is_refuted else seen
+
+    def searched(self) -> Fix:
+        first = seen(len({one.target.key for one in self.offers}), *self.offers)
+        return Search(first, {"train.py": MANY_TEXT}, "train.py", self, confirm=self.look).result()
+
+
+def made(found: Fix) -> str:
+    return "".join(sorted(one.target.at.code[0] for one in found.best.offers if one.target.at)) if found.best else ""
+
+
+def test_many_things_are_mended_in_one_run_and_looked_at_closer_once() -> None:
+    program = ManyLines(map(many, LETTERS))
+    found = program.searched()
+    assert made(found) == LETTERS
+    assert program.runs == ["222222"]
+    assert program.looks == ["222222"]
+    assert [(one.beside, one.after) for one in found.of_each] == [(5, Figures(0, 0, 0))] * 6
+
+
+def test_of_many_at_once_the_one_that_raises_is_found_by_halves() -> None:
+    program = ManyLines(map(many, LETTERS), raising="c")
+    assert made(program.searched()) == "abdef"
+    assert len(program.runs) <= 8
+
+
+def test_of_many_at_once_the_one_that_a_closer_look_refutes_is_found_by_halves() -> None:
+    program = ManyLines(map(many, LETTERS), refuted="e")
+    assert made(program.searched()) == "abcdf"
+    assert len(program.looks) <= 8
+
+
+def test_of_many_at_once_the_next_offer_takes_the_place_of_one_that_does_not_help() -> None:
+    offers = [many("a"), many("b", "3"), many("b"), many("c"), many("d", "4")]
+    found = ManyLines(offers).searched()
+    assert found.best is not None
+    assert made(found) in {"abc", "abcd"}  # what only leads to another break at its line may stay
+    assert "b = 2\n" in found.best.texts["train.py"]
+
+
+def test_what_is_ended_has_the_best_so_far_and_says_whether_that_was_looked_at_closer() -> None:
+    program = ManyLines(map(many, LETTERS), raising="c")
+
+    def ended_in_look(_seen: Observed, _texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        raise KeyboardInterrupt
+
+    first = seen(6, *program.offers)
+    search = Search(first, {"train.py": MANY_TEXT}, "train.py", program, confirm=ended_in_look)
+    with pytest.raises(KeyboardInterrupt):
+        search.result()
+    runs = len(program.runs)
+    found = search.so_far()
+    assert len(program.runs) == runs
+    assert found.best is not None
+    assert (found.is_unfinished, found.is_unchecked) == (True, True)
+
+
+def test_of_two_causes_of_recompiles_that_hide_each_other_both_are_mended() -> None:
+    """Neither change brings anything by itself: the other cause has each call compile again."""
+    a, b = (replace(one, target=replace(one.target, kind=CauseClass.MODULE_ATTRIBUTE.value)) for one in (A, B))
+    both = seen(4, a, b)
+    found = Program({"211": both, "121": both, "221": seen(0)}).searched(both)
+    assert found.best is not None
+    assert set(found.best.offers) == {a, b}

@@ -7,6 +7,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -155,12 +156,21 @@ def _with_setting(text: str, code: str) -> str | None:
     for body, statement in reversed(imports):  # from below: those above stay where they are
         name = _torch_in(statement)
         above = {f"import {one}" for one in _modules_above(tree, statement.lineno)}
+        setting = f"{name or 'torch'}{found[1]}"
+        if setting in _settings_below(text, statement):
+            continue
         lines = [one for one in needed if one not in above] + ([] if name else ["import torch"])
-        new = _below(text, body, statement, [*lines, f"{name or 'torch'}{found[1]}"])
+        new = _below(text, body, statement, [*lines, setting])
         if new is None:
             return None
         text = new
     return text
+
+
+def _settings_below(text: str, statement: ast.stmt) -> Sequence[str]:
+    """Return the settings that stand right below a statement."""
+    below = (line.strip() for line in text.split("\n")[statement.end_lineno or statement.lineno :])
+    return list(takewhile(lambda line: "._dynamo.config." in line, below))
 
 
 def _importing_torch(text: str, edit: Lines) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -189,6 +190,12 @@ class Trial(Struct, frozen=True):
     before: Figures | None  # of the program as it is
     observed: Observed
     helps: bool  # more is compiled than without its last offers, and it computes the same as far as is known
+    new: int = 1  # how many of its offers, the last ones, were made at once
+
+    @property
+    def last(self) -> tuple[Offer, ...]:
+        """The offers that were made on top of the others."""
+        return self.offers[-self.new :]
 
 
 class Fix(Struct, frozen=True):
@@ -204,18 +211,23 @@ class Fix(Struct, frozen=True):
     reference_is_eager: bool = False  # it raised when compiled: results are compared with those without torch.compile
     included: tuple[str, ...] = ()  # folders of installed packages whose files were changed in copies, too
     sides: Taken = Taken()  # of the branches that the best trial changes
+    is_unfinished: bool = False  # it was ended before all was tried
+    is_unchecked: bool = False  # and before the best was looked at closer
 
     @property
-    def by_themselves(self) -> tuple[Tried, ...]:
-        """What each offer did by itself, for whoever reads the recording."""
+    def of_each(self) -> tuple[Tried, ...]:
+        """What each offer did by itself, or else with the others of the best, for whoever reads the recording."""
+        alone = [trial for trial in self.tried if len(trial.offers) == 1]
+        known = {trial.offers[0].edit for trial in alone}
+        made = [(trial.offers[0], trial) for trial in alone]
+        made += [(offer, self.best) for offer in self.best.offers if offer.edit not in known] if self.best else []
         return tuple(
             Tried(
                 offer.target.at, offer.target.kind, offer.code, trial.before, trial.observed.figures,
-                trial.observed.results, trial.observed.error, self._next(trial),
+                trial.observed.results, trial.observed.error, () if len(trial.offers) > 1 else self._next(trial),
+                len(trial.offers) - 1,
             )
-            for trial in self.tried
-            for offer in trial.offers
-            if len(trial.offers) == 1
+            for offer, trial in made
         )  # fmt: skip
 
     def _next(self, alone: Trial) -> tuple[NextBreak, ...]:
@@ -253,3 +265,14 @@ def as_it_was(line: SourceLine, texts: Texts) -> SourceLine:
     known = texts.get(line.file, "").split("\n")
     same = [number for number, text in enumerate(known, 1) if text.strip() == line.code.strip()]
     return replace(line, line=min(same, key=lambda number: abs(number - line.line), default=line.line))
+
+
+def together(numbers: Sequence[int]) -> str:
+    """Return the numbers of changes that are made together: `1 to 4 + 7`."""
+    runs: list[list[int]] = []
+    for one in sorted(numbers):
+        if runs and runs[-1][-1] == one - 1:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return " + ".join(f"{run[0]} to {run[-1]}" if run[2:] else " + ".join(map(str, run)) for run in runs)

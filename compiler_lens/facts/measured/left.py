@@ -75,10 +75,11 @@ def _offers(target: Target, fix: Fix) -> tuple[tuple[Offer, Came], ...]:
     """Return the offers for a target, each with the first thing that came of it."""
     best = fix.best.offers if fix.best else ()
     found: dict[object, tuple[Offer, Came]] = {}
-    for trial in fix.tried:
-        offer = trial.offers[-1]
-        if offer.target.key == target.key:
-            found.setdefault(offer.edit, (offer, _came(trial, target, is_made=offer in best)))
+    for trial in sorted(fix.tried, key=lambda one: one.new):
+        is_clear = trial.new == 1 or not (trial.observed.error or trial.observed.results is Results.DIFFER)
+        for offer in trial.last if is_clear else ():
+            if offer.target.key == target.key:
+                found.setdefault(offer.edit, (offer, _came(trial, target, is_made=offer in best)))
     return tuple(found.values())
 
 

@@ -7,10 +7,12 @@ begins from nothing, as its driver does not survive a fork.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -44,6 +46,10 @@ class Ended(Struct, frozen=True):
     is_late: bool = False  # it was stopped when its time was over
 
 
+class OutOfTime(Exception):  # noqa: N818 -- no error: what is known by then is shown
+    """Ends a search when the time for all its runs is over."""
+
+
 class Processes:
     """Runs plans, a process for each, while its `with` block is open.
 
@@ -52,9 +58,18 @@ class Processes:
         home: the folder that our package is in.
         environment: of the processes.
         timeout: seconds for each.
+        within: seconds for all of them; None: as long as they take.
     """
 
-    def __init__(self, python: Sequence[str], home: str, environment: Mapping[str, str], timeout: float) -> None:
+    def __init__(
+        self,
+        python: Sequence[str],
+        home: str,
+        environment: Mapping[str, str],
+        timeout: float,
+        within: float | None = None,
+    ) -> None:
+        self._end = math.inf if within is None else time.monotonic() + within
         self._command = [*python, "-c", _START, home]
         self._environment, self._timeout = dict(environment), timeout
         self._server: subprocess.Popen[bytes] | None = None
@@ -70,12 +85,20 @@ class Processes:
         self._stack.close()
 
     def run(self, plan: Plan, longest: float | None = None) -> Ended:
-        """Run a plan to its end, or for so many seconds if that is less than all runs have."""
-        seconds = min(self._timeout, longest or self._timeout)
+        """Run a plan to its end, or for so many seconds if that is less than all runs have.
+
+        Raises `OutOfTime` once the time for all runs is over.
+        """
+        left = max(self._end - time.monotonic(), 0.0)
+        if not left:
+            raise OutOfTime
+        seconds = min(self._timeout, longest or self._timeout, left)
         folder = plan.at
         folder.mkdir()
         (folder / _PLAN).write_bytes(msgspec.json.encode(plan))
         status = self._forked(folder, seconds) if self._server else self._fresh(folder, seconds)
+        if status is None and seconds == left:
+            raise OutOfTime
         try:
             outcome = msgspec.json.decode((folder / OUTCOME).read_bytes(), type=Outcome)
         except (OSError, msgspec.MsgspecError):
@@ -105,11 +128,14 @@ class Processes:
         server.stdin.write(f"{folder / _PLAN}\n".encode())
         server.stdin.flush()
         process = int(_line(server.stdout) or 0)
-        status: str = ""
+        is_done = False
         try:
             is_done = bool(select.select([server.stdout], [], [], seconds)[0])
         finally:
             _end(process)
+            if not is_done:  # it may have no group of its own yet
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
             status = _line(server.stdout)
         return int(status or -signal.SIGKILL) if is_done else None
 

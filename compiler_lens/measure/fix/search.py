@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Texts, edited
-from compiler_lens.facts.measured.fix import (
-    Difference,
-    Fix,
-    NotTried,
-    NotTriedBecause,
-    Observed,
-    Offer,
-    Trial,
-    as_it_was,
+from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
+from compiler_lens.measure.fix.choices import (
+    MANY,
+    RECOMPILES,
+    State,
+    doubtful,
+    once,
+    one_for_each_target,
+    ranked,
+    stands_in,
 )
 from compiler_lens.recording.model import Results
 
@@ -25,15 +25,6 @@ _MOST = 40  # trials
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
 More = Callable[[Observed], Observed]
 Confirm = Callable[[Observed, Texts, tuple[Offer, ...]], Observed]
-
-
-class _State(Struct, frozen=True):
-    """The program with some offers made."""
-
-    observed: Observed
-    texts: Texts
-    offers: tuple[Offer, ...] = ()
-    waiting: tuple[Offer, ...] = ()  # they helped in the round before, and another one for the same thing was made
 
 
 class Search:
@@ -59,10 +50,12 @@ class Search:
     ) -> None:
         self._more, self._confirm = more, confirm
         self._confirmed: set[tuple[Offer, ...]] = set()
-        self._first = _State(first, texts)
+        self._first = State(first, texts)
+        self._by_texts = {frozenset(texts.items()): self._first}  # what came of them
         self._script, self._attempt = script, attempt
         self._tried: list[Trial] = []
-        self._states: dict[tuple[Offer, ...], _State] = {}  # what came of them
+        self._states: dict[tuple[Offer, ...], State] = {}  # what came of them
+        self._is_careful = False  # each state is looked at closer before more is tried on top of it
         self._by_value = False  # values are taken for granted first; no setting gives unknown numbers
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
         self._failed_on_unknown: set[Edit] = set()  # the same of, and on top of, settings that give unknown numbers
@@ -87,6 +80,13 @@ class Search:
             self._walked(state)
         return self._concluded()
 
+    def so_far(self) -> Fix:
+        """Return what is best of what was tried, and try nothing more."""
+        looked_at, self._confirm = self._confirm, None
+        best = self._best()
+        is_unchecked = bool(best and looked_at and best.offers not in self._confirmed)
+        return replace(self._found(best), is_unfinished=True, is_unchecked=is_unchecked)
+
     def without_unknown(self, error: str) -> Fix:
         """Return what is best without settings that give unknown numbers, as what compiles the best raises an error."""
         refused = self._best()
@@ -102,6 +102,10 @@ class Search:
     def _concluded(self) -> Fix:
         best = self._best()
         best = self._with_hidden(self._pruned(best)) if best else None
+        self._look_at_others(best)
+        return self._found(best)
+
+    def _found(self, best: Trial | None) -> Fix:
         last = best.observed if best else self._first.observed
         # Where one of several changes of a line is made, the others do not find the line any more.
         done = {offer.target.key for trial in self._tried for offer in trial.offers}
@@ -111,13 +115,20 @@ class Search:
             if one.target.key in last.broken
             and not (one.reason is NotTriedBecause.NOT_THERE and one.target.key in done)
         ]
-        return Fix(self._first.observed, tuple(self._tried), best, _once(left, self._first.texts), self._first.texts)
+        return Fix(self._first.observed, tuple(self._tried), best, once(left, self._first.texts), self._first.texts)
+
+    def _look_at_others(self, best: Trial | None) -> None:
+        """Look closer at what helps by itself and is no part of the best: whoever reads of it may take it."""
+        known = {offer.edit for offer in best.offers} if best else set()
+        for trial in list(self._tried):
+            if trial.helps and len(trial.offers) == 1 and trial.offers[0].edit not in known:
+                self._is_confirmed(trial.offers)
 
     def _best(self) -> Trial | None:
         cost = self._first.observed.whole_cost
         while True:
             helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
-            best = min(helping, key=lambda trial: (*_ranked(trial), len(trial.offers)), default=None)
+            best = min(helping, key=lambda trial: (*ranked(trial), len(trial.offers)), default=None)
             if best is None or self._is_confirmed(best.offers):
                 return self._tried[self._place(best.offers)] if best else None
 
@@ -130,21 +141,37 @@ class Search:
         trial, state = self._tried[place], self._states[offers]
         if self._confirm is None or offers in self._confirmed:
             return trial.helps
-        self._confirmed.add(offers)
         observed = self._confirm(state.observed, state.texts, offers)
+        self._confirmed.add(offers)
         helps = trial.helps and observed.results is not Results.DIFFER
-        self._states[offers] = replace(state, observed=observed)
+        self._states[offers] = self._by_texts[frozenset(state.texts.items())] = replace(state, observed=observed)
         self._tried[place] = replace(trial, observed=observed, helps=helps)
         if not helps and (len(offers) == 1 or offers[:-1] in self._confirmed):
             self._failed.add(offers[-1].edit)
         return helps
 
-    def _walked(self, state: _State) -> _State:
+    def _walked(self, first: State) -> State:
+        """Return what comes of a state once nothing improves.
+
+        A closer look takes longer than a trial, so only the last state gets one. Where that refutes it, all is gone
+        through again, with a look at each state: what was tried is known then.
+        """
+        last = self._walk(first)
+        if last is first or self._is_careful or self._is_confirmed(last.offers):
+            return last
+        self._is_careful = True
+        return self._walk(first)
+
+    def _walk(self, state: State) -> State:
         while (better := self._round(state) or self._last_round(state)) is not None:
             state = better
         return state
 
-    def _before_assumptions(self, state: _State) -> _State | None:
+    def _holds(self, offers: tuple[Offer, ...]) -> bool:
+        """Return whether some offers help, as far as it is known by now."""
+        return self._is_confirmed(offers) if self._is_careful else self._tried[self._place(offers)].helps
+
+    def _before_assumptions(self, state: State) -> State | None:
         """Return a state without what was taken for granted and without unknown numbers; None if no value may be."""
         seen = (self._first.observed, *(trial.observed for trial in self._tried))
         if self._more is None or not any(offer.takes_value for one in seen for offer in one.offers):
@@ -154,17 +181,18 @@ class Search:
 
     def _pruned(self, best: Trial) -> Trial:
         """Leave out what the other offers of a trial do as well without, the first ones first."""
-        self._ahead = len(best.offers)
-        for offer in best.offers if len(best.offers) > 1 else ():
+        needless, less = doubtful(best.offers), best  # as far as it is known
+        self._ahead = len(needless)
+        for offer in needless:
             self._ahead -= 1
-            rest = tuple(one for one in best.offers if one is not offer)
-            if rest:
-                self._try(self._first, rest)
-                cost = best.observed.whole_cost
-                alike = [trial for trial in self._tried if trial.helps and set(trial.offers) == set(rest)]
-                found = next((trial.offers for trial in alike if trial.observed.whole_cost <= cost), best.offers)
-                best = self._tried[self._place(found)] if self._is_confirmed(found) else best
-        return best
+            rest = tuple(one for one in less.offers if one is not offer)
+            found = self._try(self._first, rest) if rest else None
+            if found is not None and self._is_as_good(found, less):
+                less = self._tried[self._place(found.offers)]
+        return less if less is best or self._is_confirmed(less.offers) else best
+
+    def _is_as_good(self, found: State, than: Trial) -> bool:
+        return self._tried[self._place(found.offers)].helps and found.observed.whole_cost <= than.observed.whole_cost
 
     def _with_hidden(self, best: Trial) -> Trial:
         """Make what helped by itself again where it does no harm, and what it does may be hidden by what is left.
@@ -205,20 +233,55 @@ class Search:
                 found.setdefault(last.edit, last)
         return found.values()
 
-    def _last_round(self, base: _State) -> _State | None:
+    def _last_round(self, base: State) -> State | None:
         seen = base.observed
         if self._more is None or not (seen.is_markable or any(offer.is_last_resort for offer in seen.offers)):
             return None
         return self._round(replace(base, observed=self._more(seen) if seen.is_markable else seen), is_last=True)
 
-    def _round(self, base: _State, *, is_last: bool = False) -> _State | None:
-        """Try each offer of a state on top of it, then together those that help; None where none does."""
-        helping: list[_State] = []
+    def _round(self, base: State, *, is_last: bool = False) -> State | None:
+        """Try the offers of a state on top of it: many at once, or each and then what helps; None where none does."""
         offered = [one for one in base.observed.offers if one.is_last_resort is is_last]
         if self._by_value:
             offered = sorted((one for one in offered if not one.gives_unknown), key=lambda one: not one.takes_value)
             if (found := self._all_values(base, offered)) is not None:
                 return found
+        elif not is_last and (found := self._many_at_once(base, offered)) is not None:
+            return found
+        helping, rest = self._each(base, offered, is_last=is_last)
+        if not helping:
+            return self._beside(base, rest)
+        every = [state.offers[-1] for state in helping]
+        order = sorted(helping, key=ranked)
+        # What only comes past its break waits for the next round, if something else makes more compile by itself.
+        gaining = [state for state in helping if state.observed.cost < base.observed.cost]
+        together = one_for_each_target(gaining or helping)
+        if len(together) > 1:
+            self._ahead = 0
+            found = self._try(base, together)
+            is_kinder = found is not None and self._is_better(found, base) and ranked(found) < ranked(order[0])
+            if found is not None and (is_kinder or self._is_better(found, order[0])):
+                order.insert(0, found)
+        if (more := self._beside(order[0], rest)) is not None:
+            order.insert(0, more)
+        best = next((self._states[one.offers] for one in order if self._holds(one.offers)), None)
+        return replace(best, waiting=tuple(one for one in every if one not in best.offers)) if best else None
+
+    def _beside(self, base: State, states: Iterable[State]) -> State | None:
+        """Make what brings nothing by itself on top of a state: of two causes of recompiles one hides the other."""
+        made, broken = {offer.edit for offer in base.offers}, base.observed.broken
+        new = [one for one in one_for_each_target(states) if one.edit not in made and one.target.key in broken]
+        was_tried = not made and len(new) == 1
+        if was_tried or not any(one.target.kind in RECOMPILES for one in new):
+            return None
+        found = self._try(base, tuple(new))
+        is_less = found is not None and found.observed.cost < base.observed.cost
+        return found if found is not None and is_less and self._is_better(found, base) else None
+
+    def _each(self, base: State, offered: Sequence[Offer], *, is_last: bool) -> tuple[list[State], list[State]]:
+        """Return what comes of each offer by itself: where that helps, and where it does no harm."""
+        helping: list[State] = []
+        harmless: list[State] = []
         # A setting may take a break away that a change of the line ends too, and only both what comes after it.
         waiting = [one for one in base.waiting if one.is_last_resort is is_last and one not in offered]
         waiting = [one for one in waiting if not (self._by_value and one.gives_unknown)]
@@ -230,31 +293,62 @@ class Search:
             is_more = found is not None and (offer not in again or found.observed.cost < base.observed.cost)
             if found is not None and is_more and self._is_better(found, base):
                 helping.append(found)
-        if base is self._first:  # what is shown of each offer by itself
-            helping = [self._states[state.offers] for state in helping if self._is_confirmed(state.offers)]
-        if not helping:
-            return None
-        every = [state.offers[-1] for state in helping]
-        ranked = sorted(helping, key=_ranked)
-        # What only comes past its break waits for the next round, if something else makes more compile by itself.
-        gaining = [state for state in helping if state.observed.cost < base.observed.cost]
-        together = _one_for_each_target(gaining or helping)
-        if len(together) > 1:
-            self._ahead = 0
-            found = self._try(base, together)
-            is_kinder = found is not None and self._is_better(found, base) and _ranked(found) < _ranked(ranked[0])
-            if found is not None and (is_kinder or self._is_better(found, ranked[0])):
-                ranked.insert(0, found)
-        best = next((self._states[one.offers] for one in ranked if self._is_confirmed(one.offers)), None)
-        return replace(best, waiting=tuple(one for one in every if one not in best.offers)) if best else None
+            elif found is not None and not found.observed.error and found.observed.results is not Results.DIFFER:
+                harmless.append(found)
+        return helping, harmless
 
-    def _all_values(self, base: _State, offered: Iterable[Offer]) -> _State | None:
+    def _many_at_once(self, base: State, offered: Iterable[Offer]) -> State | None:
+        """Make an offer for each of many things at once: a run of each would take long. None: there are a few only.
+
+        Where one did not end what it is for, the next one for that takes its place.
+        """
+        choices: dict[tuple[str, str, str], list[Offer]] = {}
+        for offer in sorted(offered, key=lambda one: (one.silences, one.drops, one.gives_unknown, one.needs_both)):
+            choices.setdefault(offer.target.key, []).append(offer)
+        if len(choices) < MANY:
+            return None
+        best = base
+        while True:
+            self._ahead = 0
+            chosen = {options[0].edit: options[0] for options in choices.values()}
+            found = self._as_far_as_they_help(base, tuple(chosen.values()))
+            if found is base or (best is not base and not self._is_better(found, best)):
+                return best if best is not base else None
+            best = found
+            broken = {code for _, code, _ in found.observed.broken}
+            stuck = [key for key, options in choices.items() if options[1:] and stands_in(options[0], broken)]
+            if not stuck:
+                return best
+            choices.update((key, choices[key][1:]) for key in stuck)
+
+    def _as_far_as_they_help(self, base: State, offers: tuple[Offer, ...]) -> State:
+        """Return a state with these offers: all of them, or what helps of each half on top of the other."""
+        made = self._makeable(base, offers)
+        found = self._try(base, made) if made else None
+        if found is not None and self._is_better(found, base) and self._holds(found.offers):
+            return self._states[found.offers]
+        if len(made) < 2:  # noqa: PLR2004 -- one has no halves
+            return base
+        half = len(made) // 2
+        return self._as_far_as_they_help(self._as_far_as_they_help(base, made[:half]), made[half:])
+
+    def _makeable(self, base: State, offers: Iterable[Offer]) -> tuple[Offer, ...]:
+        """Return the offers that can be made one after the other, and of which none is known to fail."""
+        texts, made = base.texts, []
+        for offer in offers:
+            new = None if offer.edit in self._failed else edited(offer.edit, texts, self._script)
+            if new is not None:
+                texts = new
+                made.append(offer)
+        return tuple(made)
+
+    def _all_values(self, base: State, offered: Iterable[Offer]) -> State | None:
         """Take all values for granted at once: what is needless among them is left out in the end."""
         values = {offer.target.key: offer for offer in offered if offer.takes_value}
         found = self._try(base, tuple(values.values())) if len(values) > 1 else None
         return found if found is not None and self._is_better(found, base) else None
 
-    def _try(self, base: _State, offers: tuple[Offer, ...]) -> _State | None:
+    def _try(self, base: State, offers: tuple[Offer, ...]) -> State | None:
         """Make offers on top of a state; None where that cannot be done, or was."""
         made = {offer.edit for offer in base.offers}
         offers = tuple({offer.edit: offer for offer in offers if offer.edit not in made}.values())
@@ -265,8 +359,27 @@ class Search:
         failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
         if failed.intersection(offer.edit for offer in offers):
             return None
-        if every in self._states:
-            return self._states[every] if self._by_value else None
+        texts = self._with(base, offers)
+        if texts is None:
+            return None
+        same = self._by_texts.get(frozenset(texts.items()))
+        if same is not None:
+            return same if set(same.offers) - set(base.offers) else None
+        if len(self._tried) >= _MOST:
+            self._not_tried.update((NotTried(o.target, "", NotTriedBecause.LIMIT), None) for o in offers)
+            return None
+        found = self._states[every] = State(self._attempt(texts, every), texts, every)
+        self._by_texts[frozenset(texts.items())] = found
+        helps = self._is_better(found, base)
+        figures = self._first.observed.figures
+        self._tried.append(Trial(every, texts, figures, found.observed, helps, len(offers)))
+        is_wrong = found.observed.results is Results.DIFFER or (found.observed.error and not base.observed.error)
+        if len(offers) == 1 and is_wrong:
+            (self._failed_on_unknown if is_unknown else self._failed).add(offers[0].edit)
+        return found
+
+    def _with(self, base: State, offers: tuple[Offer, ...]) -> Texts | None:
+        """Return the texts of a state with offers made; None where one of them cannot be."""
         texts = base.texts
         for offer in offers:
             new = edited(offer.edit, texts, self._script)
@@ -275,18 +388,9 @@ class Search:
                     self._not_tried[NotTried(offer.target, "", NotTriedBecause.NOT_THERE)] = None
                 return None
             texts = new
-        if len(self._tried) >= _MOST:
-            self._not_tried.update((NotTried(o.target, "", NotTriedBecause.LIMIT), None) for o in offers)
-            return None
-        found = self._states[every] = _State(self._attempt(texts, every), texts, every)
-        helps = self._is_better(found, base)
-        self._tried.append(Trial(every, texts, self._first.observed.figures, found.observed, helps))
-        is_wrong = found.observed.results is Results.DIFFER or (found.observed.error and not base.observed.error)
-        if len(offers) == 1 and is_wrong:
-            (self._failed_on_unknown if is_unknown else self._failed).add(offers[0].edit)
-        return found
+        return texts
 
-    def _is_better(self, found: _State, base: _State) -> bool:
+    def _is_better(self, found: State, base: State) -> bool:
         """Whether more is compiled, or the program came past what an offer was for, and it computes the same."""
         now, before = found.observed, base.observed
         if now.results is Results.DIFFER or (now.error and not before.error):
@@ -296,38 +400,9 @@ class Search:
             return False
         if now.results is not Results.EQUAL and any(offer.is_last_resort or offer.needs_both for offer in found.offers):
             return False
-        added = found.offers[len(base.offers) :]
+        added = [offer for offer in found.offers if offer not in base.offers]
         if any(offer.keeps_computed for offer in added) and not before.computed <= now.computed:
             return False
         if now.cost != before.cost:
             return now.cost < before.cost
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
-
-
-def _ranked(found: _State | Trial) -> tuple[tuple[int, ...], bool, int, int]:
-    """Return what is best of several: what compiles most; of equals what keeps most of what the program does."""
-    silenced, dropped = sum(one.silences for one in found.offers), sum(one.drops for one in found.offers)
-    return found.observed.whole_cost, found.observed.printed is not None, silenced, dropped
-
-
-def _once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
-    """Return what was not tried, each once, by the lines of the files as they are."""
-    found: dict[tuple[object, ...], NotTried] = {}
-    for one in left:
-        at = as_it_was(one.target.at, texts) if one.target.at else None
-        key = (at and at.place, one.target.kind, one.change, one.reason)
-        found.setdefault(key, replace(one, target=replace(one.target, at=at)))
-    return tuple(found.values())
-
-
-def _one_for_each_target(states: Iterable[_State]) -> tuple[Offer, ...]:
-    """Return the last offer of each state; of several for one thing that of the best.
-
-    One line that is left out is better than all messages of its kind, although that may end more breaks.
-    """
-    found: dict[tuple[str, str, str], Offer] = {}
-    for state in sorted(states, key=lambda one: (one.offers[-1].silences, *_ranked(one))):
-        offer = state.offers[-1]
-        found.setdefault(offer.target.key, offer)
-    edits: Mapping[Edit, Offer] = {offer.edit: offer for offer in found.values()}
-    return tuple(edits.values())

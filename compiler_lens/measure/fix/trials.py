@@ -13,14 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
-from compiler_lens.facts.measured.edits import Texts
-from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, Trial, as_it_was
+from compiler_lens.facts.measured.edits import Edit, Texts
+from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, Trial, as_it_was, together
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import Counted, Inputs, OtherInputs, Taken, Untried, sides
 from compiler_lens.facts.measured.printed import Known, known
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
-from compiler_lens.measure.fix.process import Ended, Processes
+from compiler_lens.measure.fix.process import Ended, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
@@ -67,12 +67,13 @@ class _Runs:
         self._reference = ""
         self._texts: Texts = {}
         self._printed: Known | None = None  # by the program as it is
-        self._is_alike_in_eager: bool | None = None  # what it computes, compiled and not; None until that is asked
+        self._is_alike_in_eager = False  # what it computes, compiled and not
         self._called: tuple[Called, ...] = ()
         self._recordings: list[tuple[Observed, Recording]] = []
         self._longest = 0.0  # seconds, of a run with a change, or with other inputs
         self._others: _Others | None = None  # once a change has helped
         self._search: Search | None = None
+        self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
 
     def result(self) -> Fix:
         self._tell("the program as it is")
@@ -96,8 +97,13 @@ class _Runs:
         first = self._seen(ended)
         if not (first.offers or first.is_markable):
             return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager)
-        self._tell(f"the program as it is, once more (it took {taken:.0f} s, and each change takes about as long)")
-        again = self._run(is_eager=is_eager)
+        # What it computes without torch.compile as well, it computes twice.
+        self._tell(f"the program as it is, without torch.compile (it took {taken:.0f} s, as each change does)")
+        again = self._run(is_eager=True)
+        self._is_alike_in_eager = again.outcome.results is Results.EQUAL
+        if not (is_eager or self._is_alike_in_eager):
+            self._tell("the program as it is, once more, as without torch.compile it computes something else")
+            again = self._run()
         first = self._noted(replace(first, calls=again.outcome.calls), ended.recording)
         is_deterministic = again.outcome.results is Results.EQUAL
         if not is_deterministic:
@@ -110,9 +116,7 @@ class _Runs:
         self._texts = texts
         confirm = self._confirm if is_deterministic and not self._asked.own_inputs else None
         self._search = Search(first, texts, ended.outcome.script, self._attempt, more, confirm)
-        found = self._search.result()
-        if confirm and found.best and (error := self._refusal(found.best)):
-            found = self._search.without_unknown(error)
+        found = self._searched(self._search, is_checked=confirm is not None)
         return replace(
             found,
             sides=self._sides(found.best),
@@ -122,6 +126,15 @@ class _Runs:
             included=self._asked.included,
         )
 
+    def _searched(self, search: Search, *, is_checked: bool) -> Fix:
+        """Search to the end, or until somebody ends it, or the time for it is over."""
+        try:
+            found = search.result()
+            error = self._refusal(found.best) if is_checked and found.best else ""
+            return search.without_unknown(error) if error else found
+        except (KeyboardInterrupt, OutOfTime):
+            return search.so_far()
+
     def _refusal(self, best: Trial) -> str:
         """Return what the program's own backend raises for numbers and sizes that a setting makes unknown.
 
@@ -129,7 +142,7 @@ class _Runs:
         """
         if not any(offer.gives_unknown for offer in best.offers):
             return ""
-        self._tell(f"{self._number - 1}: {_named(best.offers)}, with the program's own backend")
+        self._tell(f"{self._number - 1}: {self._named(best.offers)}, with the program's own backend")
         plan = replace(self._plan(best.texts, best.offers), has_own_backend=True)
         ended = self._processes.run(plan, _OWN_BACKEND)
         if not ended.outcome.error or ended.is_late:
@@ -185,7 +198,7 @@ class _Runs:
         return str(self._folder / str(self._number) / RESULTS)
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
-        self._tell(f"{self._number - 1}{self._how_many_more()}: {_named(offers)}")
+        self._tell(f"{self._number - 1}{self._how_many_more()}: {self._named(offers)}")
         # A change may make a loop endless: nobody waits for that as long as for the longest of programs.
         ended = self._processes.run(self._plan(texts, offers), self._longest)
         seen = _with_draws(self._seen(ended), offers)
@@ -206,6 +219,15 @@ class _Runs:
             return ""
         near, most = self._search.ahead
         return f", then at most {near} more in this round and {most} in all" if near else f", then at most {most} more"
+
+    def _named(self, offers: tuple[Offer, ...]) -> str:
+        """Name changes by their numbers, as the table has them, and those that are new by what they write."""
+        new = [offer.edit for offer in offers if offer.edit not in self._numbers]
+        for edit in new:
+            self._numbers[edit] = len(self._numbers) + 1
+        label = together([self._numbers[offer.edit] for offer in offers])
+        titles = "; ".join(edit.title for edit in new)
+        return f"change{'s' if len(offers) > 1 else ''} {label}{f': {titles}' if new else ''}"
 
     def _confirm(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
@@ -235,7 +257,7 @@ class _Runs:
         if known.untried and not known.is_aot:
             return None
         how = "with AOTAutograd" if known.untried else "with other inputs"
-        self._tell(f"{self._number - 1}: {_named(offers)}, {how}")
+        self._tell(f"{self._number - 1}: {self._named(offers)}, {how}")
         plan = replace(self._plan(texts, offers), is_aot=known.is_aot)
         if not known.untried:
             plan = replace(plan, with_others=True, reference=known.reference)
@@ -246,12 +268,9 @@ class _Runs:
 
         Code that compiles runs eagerly as well: past the recompile limit, under a stance, where somebody debugs.
         """
-        if self._is_alike_in_eager is None:
-            self._tell("the program as it is, without torch.compile")
-            self._is_alike_in_eager = self._run(is_eager=True).outcome.results is Results.EQUAL
         if not self._is_alike_in_eager:
             return seen
-        self._tell(f"{self._number - 1}: {_named(offers)}, without torch.compile")
+        self._tell(f"{self._number - 1}: {self._named(offers)}, without torch.compile")
         ended = self._processes.run(replace(self._plan(texts, offers), is_eager=True), self._longest).outcome
         if not ended.error and ended.results is Results.EQUAL:
             return seen
@@ -313,12 +332,6 @@ def _with_draws(seen: Observed, offers: tuple[Offer, ...]) -> Observed:
     if seen.difference is None or not any(one.draws for one in offers):
         return seen
     return replace(seen, difference=replace(seen.difference, draws=True))
-
-
-def _named(offers: tuple[Offer, ...]) -> str:
-    """Name the last of some changes, and how many it is made on top of."""
-    others = len(offers) - 1
-    return f"change {offers[-1].edit.title}" + (f", with {others} other{'s' if others > 1 else ''}" if others else "")
 
 
 def _folder(files: Iterable[str], included: Iterable[str]) -> str:

@@ -34,7 +34,7 @@ class NextBreak(Struct, frozen=True):
 
 
 class Tried(Struct, frozen=True):
-    """One offer, made in a copy of the program by itself."""
+    """One offer, made in a copy of the program."""
 
     place: SourceLine | None  # of what it is for
     kind: str  # torch's type of the graph break; of recompiles the class of what changed
@@ -44,6 +44,7 @@ class Tried(Struct, frozen=True):
     results: Results
     error: str = ""  # what it raised, in one line
     next: tuple[NextBreak, ...] = ()  # what broke the graph then, and did not before
+    beside: Count = 0  # other offers that were made with it; 0: it was made by itself
 
     def is_for(self, place: SourceLine | None, kind: str) -> bool:
         """Return whether it is for what is there: by the text of the line, as lines may have moved."""

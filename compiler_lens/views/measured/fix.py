@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
-from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Trial
+from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Trial, together
 from compiler_lens.facts.measured.left import Came, what_is_left
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Untried
 from compiler_lens.facts.measured.printed import OtherWords
@@ -172,6 +172,8 @@ class Data(Struct, frozen=True):
 
     calls: int  # outermost calls of compiled functions in each run
     deterministic: bool  # False: two runs of the program as it is differ, so results are not compared
+    finished: bool  # False: it was ended before all was tried
+    checked: bool  # False: and before the best was tried with other inputs, and without torch.compile
     findings: tuple[FindingFacts, ...]  # all that the recording of the program as it is shows, ranked
     tried: tuple[TriedFacts, ...]
     not_tried: tuple[NotTriedFacts, ...]
@@ -197,7 +199,8 @@ def data(fix: Fix) -> Data:
         )
         for one in what_is_left(fix)
     )  # fmt: skip
-    return Data(fix.first.calls, fix.is_deterministic, found, tried, not_tried, best, left)
+    is_finished, is_checked = not fix.is_unfinished, not fix.is_unchecked
+    return Data(fix.first.calls, fix.is_deterministic, is_finished, is_checked, found, tried, not_tried, best, left)
 
 
 def _tried(trial: Trial, fix: Fix) -> TriedFacts:
@@ -291,10 +294,17 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         said = Span(known, _TONES[results])
         new = [offer for offer in trial.offers if offer.edit not in named]
         named.update(offer.edit for offer in new)
-        label = " + ".join(str(numbers[offer.edit]) for offer in trial.offers)
-        name = _name(label, [(fix.as_it_was(one.target.at), titles[one.edit]) for one in new], is_best=is_best)
+        label = together([numbers[offer.edit] for offer in trial.offers])
+        named_here = [(fix.as_it_was(one.target.at), titles[one.edit]) for one in new]
+        tone, is_one = Tone.STRONG if is_best else Tone.PLAIN, len(new) == 1
+        name = _name(label, *named_here[0], tone) if is_one else (Span(label, tone),)
         rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
-        beneath.append(_errors(trial.observed, fix))
+        several = (
+            []
+            if is_one
+            else [_name(str(numbers[one.edit]), *there) for one, there in zip(new, named_here, strict=True)]
+        )
+        beneath.append((*(paragraph(*name, indent=6) for name in several), *_errors(trial.observed, fix)))
     summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
@@ -307,13 +317,9 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
     )
 
 
-def _name(label: str, new: Sequence[tuple[SourceLine | None, str]], *, is_best: bool) -> Cell:
-    """Return the numbers of changes, with what those are that stand in no row above."""
-    tone = Tone.STRONG if is_best else Tone.PLAIN
-    parts: list[Part] = [Span(label, tone)]
-    for place, title in new:
-        parts += [" ", *((At(place, tone), " ") if place else ()), Span(title, tone)]
-    return tuple(parts)
+def _name(label: str, place: SourceLine | None, title: str, tone: Tone = Tone.PLAIN) -> tuple[Part, ...]:
+    """Return the numbers of changes, with what the one is that stands in no row above."""
+    return (Span(label, tone), " ", *((At(place, tone), " ") if place else ()), Span(title, tone))
 
 
 def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
@@ -393,6 +399,8 @@ def _run_eagerly(functions: int, how: str = "") -> str:
 
 
 def _remarks(fix: Fix) -> Iterator[Block]:
+    if fix.is_unfinished:
+        yield paragraph("It was ended before all was tried: what stands here is the best of what was.", tone=Tone.WARN)
     if not fix.is_deterministic:
         said = "Two runs of the program as it is differ, with the same seeds: it is not deterministic, and results"
         yield paragraph(f"{said} cannot be compared.", tone=Tone.WARN)
@@ -417,6 +425,10 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
         yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
     yield from _other_inputs(best.observed.others)
+    if fix.is_unchecked:
+        yield paragraph(
+            "Not tried yet: other inputs than the program's own, and without torch.compile.", tone=Tone.WARN
+        )
     if best.observed.printed:
         said = _other_words(best.observed.printed)
         may = "a time, or a count of what is compiled, may differ; a result must not"

@@ -1,0 +1,71 @@
+"""What of several offers is tried first, what is best of several states, and what of the best may be needless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from compiler_lens.facts.measured.edits import Edit, Lines, Split, Texts
+from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
+from compiler_lens.facts.recompiles.fixes import CauseClass
+
+RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
+MANY = 4  # things that are broken: for fewer each offer is tried by itself, which shows what each does
+
+
+class State(Struct, frozen=True):
+    """The program with some offers made."""
+
+    observed: Observed
+    texts: Texts
+    offers: tuple[Offer, ...] = ()
+    waiting: tuple[Offer, ...] = ()  # they helped in the round before, and another one for the same thing was made
+
+
+def ranked(found: State | Trial) -> tuple[tuple[int, ...], bool, int, int]:
+    """Return what is best of several: what compiles most; of equals what keeps most of what the program does."""
+    silenced, dropped = sum(one.silences for one in found.offers), sum(one.drops for one in found.offers)
+    return found.observed.whole_cost, found.observed.printed is not None, silenced, dropped
+
+
+def once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
+    """Return what was not tried, each once, by the lines of the files as they are."""
+    found: dict[tuple[object, ...], NotTried] = {}
+    for one in left:
+        at = as_it_was(one.target.at, texts) if one.target.at else None
+        key = (at and at.place, one.target.kind, one.change, one.reason)
+        found.setdefault(key, replace(one, target=replace(one.target, at=at)))
+    return tuple(found.values())
+
+
+def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
+    """Return what other offers may make needless: of many, not a rewrite of the very line that breaks."""
+    if len(offers) < MANY:
+        return offers if len(offers) > 1 else ()
+    wide = [one for one in offers if not isinstance(one.edit, Lines) or one.is_last_resort]
+    kinds, is_split = {one.target.kind for one in wide}, any(isinstance(one.edit, Split) for one in wide)
+    says_less = [one for one in offers if one.may_say_less or one.defers] if is_split else []
+    return [one for one in offers if one in wide or one in says_less or one.target.kind in kinds]
+
+
+def stands_in(offer: Offer, lines: AbstractSet[str]) -> bool:
+    """Whether what an offer has written, or the line that it is for, is among some lines."""
+    at = offer.target.at
+    written = {line.strip() for line in offer.code.splitlines()}
+    return bool(written & lines) or bool(at and at.code.strip() in lines)
+
+
+def one_for_each_target(states: Iterable[State]) -> tuple[Offer, ...]:
+    """Return the last offer of each state; of several for one thing that of the best.
+
+    One line that is left out is better than all messages of its kind, although that may end more breaks.
+    """
+    found: dict[tuple[str, str, str], Offer] = {}
+    for state in sorted(states, key=lambda one: (one.offers[-1].silences, *ranked(one))):
+        offer = state.offers[-1]
+        found.setdefault(offer.target.key, offer)
+    edits: Mapping[Edit, Offer] = {offer.edit: offer for offer in found.values()}
+    return tuple(edits.values())
