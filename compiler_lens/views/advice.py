@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard, computed_at
+from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.following import Known
 from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, OfferKind, Rank, offered
@@ -249,8 +249,7 @@ def why(card: BreakCard) -> str:
         return card.owner.means
     if card.remedy is None:
         return sentence(one_line(card.cause.explanation, 600) or card.gb_type)
-    computed = computed_at(card)
-    from_there = [_of_line(at, card) for at in ((computed,) if computed else card.taken)]
+    from_there = [_of_line(at, card) for at in ((card.computed,) if card.computed else card.taken)]
     return f"{card.remedy.why} It comes from {' and '.join(from_there[:_FROM])}." if from_there else card.remedy.why
 
 

@@ -67,6 +67,16 @@ def chosen(x):
     y = x * 2
     return y * [1.0, 2.0][int(total > 3)]
 
+def mild(x):
+    return x * 2
+
+def averaged(x):
+    (width,) = x.shape
+    loss = torch.nn.functional.mse_loss(x, torch.zeros(width))
+    if torch.isnan(loss):
+        return None
+    return loss.exp()
+
 class Counted:
     def __init__(self):
         self.seen = []
@@ -87,9 +97,14 @@ X = torch.ones(3)
 
 @pytest.fixture
 def user(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setitem(linecache.cache, FILE, (len(TEXT), None, TEXT.splitlines(keepends=True), FILE))
+    return written(TEXT, monkeypatch)
+
+
+def written(text: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the module that a text is, as if it stood in the file."""
+    monkeypatch.setitem(linecache.cache, FILE, (len(text), None, text.splitlines(keepends=True), FILE))
     module = ModuleType("left_model")
-    exec(compile(TEXT, FILE, "exec"), module.__dict__)
+    exec(compile(text, FILE, "exec"), module.__dict__)
     return module
 
 
@@ -209,6 +224,21 @@ def test_a_change_of_the_best_that_does_not_end_its_break_says_so(user: ModuleTy
     assert one.offers == ((offer, Came.STAYS),)
 
 
+def test_lines_that_are_left_are_those_of_the_file_as_it_is(user: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a change added lines above: the place of the line, and the line that its value comes from."""
+    after = f"# added\n# by the change\n{TEXT}"
+    copy = written(after, monkeypatch)
+    first = seen(user.mild)
+    with_it = replace(seen(copy.averaged), results=Results.EQUAL)
+    other = Offer(Target(None, "something else"), Setting("x = 1"))
+    best = Trial((other,), {FILE: after}, first.figures, with_it, helps=True)
+    fix = Fix(first, (best,), best, texts={FILE: TEXT})
+    number = TEXT.split("\n").index("    loss = torch.nn.functional.mse_loss(x, torch.zeros(width))") + 1
+    text = said(fix)
+    assert f"left_model.py:{number + 1} if torch.isnan(loss):" in text
+    assert f"It comes from line {number}: `loss = torch" in text
+
+
 @pytest.mark.parametrize(
     ("made", "calls", "words"),
     [
@@ -264,9 +294,22 @@ def test_each_reason_for_not_trying_has_its_words(user: ModuleType) -> None:
 def test_an_offer_that_helps_by_itself_and_is_not_in_the_best_says_so(user: ModuleType) -> None:
     first = seen(user.drawn)
     (offer,) = (one for one in first.offers if isinstance(one.edit, Lines))
-    gone = replace(first, results=Results.EQUAL, targets=())
+    gone = replace(seen(user.mild), results=Results.EQUAL)
     alone = Trial((offer,), {}, first.figures, gone, helps=True)
     other = Offer(offer.target, replace(offer.edit, after=("return x",)))
     best = Trial((other,), {}, first.figures, replace(first, results=Results.EQUAL), helps=True)
     (one,) = what_is_left(Fix(first, (alone, best), best))
     assert one.offers == ((offer, Came.IS_LEFT_OUT), (other, Came.STAYS))
+
+
+def test_an_offer_that_compiles_no_more_than_the_program_as_it_is_does_not_help_by_itself(user: ModuleType) -> None:
+    """What it is for is gone, and something else stands in its place."""
+    first = seen(user.drawn)
+    (offer,) = (one for one in first.offers if isinstance(one.edit, Lines))
+    gone = replace(first, results=Results.EQUAL, targets=())
+    alone = Trial((offer,), {}, first.figures, gone, helps=True)
+    other = Offer(offer.target, replace(offer.edit, after=("return x",)))
+    best = Trial((other,), {}, first.figures, replace(first, results=Results.EQUAL), helps=True)
+    (one,) = what_is_left(Fix(first, (alone, best), best))
+    assert one.offers[0] == (offer, Came.NO_GAIN)
+    assert "change 1 compiles no more; " in said(Fix(first, (alone, best), best))

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.backend import BACKEND, failed_lines, is_of_backend, is_raised
+from compiler_lens.facts.breaks.condition import computed_at
 from compiler_lens.facts.breaks.following import Beyond, Broken, Following, beyond
 from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, offered
@@ -40,7 +41,7 @@ from compiler_lens.recording.model import (
     Symbol,
     Tried,
 )
-from compiler_lens.recording.own_files import is_machinery, is_own, slashed
+from compiler_lens.recording.own_files import is_machinery, slashed
 from compiler_lens.recording.source_text import Excerpt, Sources, sources
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class BreakCard(Struct, frozen=True):
     parts: int  # compiled parts of the functions that it cuts, as coverage counts them: without recompiles
     functions: Mapping[BreakOutcome, int] = field(default_factory=dict)  # how many ended so, by what became of them
     columns: tuple[int, int] | None = None  # of the expression that broke, in its line, if torch says where it begins
+    computed: SourceLine | None = None  # of a branch: the line, another than this, that computes what it asks for
     excerpt: Excerpt | None = None  # the lines around the place, where the source is known
     remedy: Remedy | None = None  # our advice on this kind of break; None for what is not the user's
     setting: Setting | None = None  # the configuration that would do for this very line
@@ -232,6 +234,7 @@ def _card(
         parts=sum(function.parts for function in broken[BreakOutcome.SPLIT].values()),
         functions={outcome: len(functions) for outcome, functions in broken.items()},
         columns=columns_at(known, place, column, is_branch=is_branch) if place and column is not None else None,
+        computed=computed_at(cause.explanation, place),
         excerpt=known.excerpt(place.file, place.line) if place else None,
         remedy=found if owner.is_yours else None,
         setting=setting,
@@ -336,18 +339,6 @@ def _column(event: GraphBreak, at: SourceLine) -> int | None:
         indent for file, line, indent in _UNDERLINED.findall(event.text) if (file, int(line)) == (at.file, at.line)
     ]
     return len(found[-1]) if found else None
-
-
-# What a condition was computed from, in the explanation of "Data-dependent branching".
-_COMPUTED = re.compile(r'^ *# File "(.+)", line (\d{1,9}), in (\S+), code: (.*)$', re.MULTILINE)
-
-
-def computed_at(card: BreakCard) -> SourceLine | None:
-    """Return the line, another than the card's, where the value comes from that a branch asks for, as torch says."""
-    for file, line, function, code in _COMPUTED.findall(card.cause.explanation):
-        if is_own(file) and card.place and (file, int(line)) != (card.place.file, card.place.line):
-            return SourceLine(file, int(line), function, code)
-    return None
 
 
 def _innermost(event: GraphBreak) -> SourceLine | None:
