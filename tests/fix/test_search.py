@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Lines, Setting, Texts
+from compiler_lens.facts.measured.edits import Lines, Setting, Split, Texts
 from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
@@ -484,3 +484,29 @@ def test_of_two_causes_of_recompiles_that_hide_each_other_both_are_mended() -> N
     found = Program({"211": both, "121": both, "221": seen(0)}).searched(both)
     assert found.best is not None
     assert set(found.best.offers) == {a, b}
+
+
+TWO_CALLS = """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        self.calls += 1
+        y = x * 2
+        self.means.append(y.mean().item())
+        return y
+"""
+
+
+def test_what_else_is_offered_for_a_function_in_two_is_tried_beside_the_rest() -> None:
+    """By itself the function in two is best; beside the other change its calls break the graph of what calls it."""
+    split = replace(A, edit=Split("train.py", "Net.forward"))
+    outcomes = {
+        frozenset((A.edit,)): seen(4, B), frozenset((split.edit,)): seen(3, B), frozenset((B.edit,)): seen(4, A),
+        frozenset((split.edit, B.edit)): seen(2, C), frozenset((A.edit, B.edit)): seen(0),
+    }  # fmt: skip
+
+    def attempt(_texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        return outcomes.get(frozenset(offer.edit for offer in offers), seen(6))
+
+    found = Search(seen(5, A, split, B), {"train.py": TEXT + TWO_CALLS}, "train.py", attempt).result()
+    assert found.best is not None
+    assert set(found.best.offers) == {A, B}

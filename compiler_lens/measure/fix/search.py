@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Edit, Texts, edited
+from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
 from compiler_lens.measure.fix.choices import (
     MANY,
@@ -101,6 +101,8 @@ class Search:
 
     def _concluded(self) -> Fix:
         best = self._best()
+        if best and self._improved_without_split(best):
+            best = self._best()
         best = self._with_hidden(self._pruned(best)) if best else None
         self._look_at_others(best)
         return self._found(best)
@@ -178,6 +180,17 @@ class Search:
             return None
         rest = tuple(one for one in state.offers if not (one.gives_unknown or one.is_last_resort))
         return self._try(self._first, rest) if rest and rest != state.offers else self._first
+
+    def _improved_without_split(self, best: Trial) -> bool:
+        """Try what else is offered for a function in two: each call of it from compiled code breaks the graph."""
+        split = next((one for one in best.offers if isinstance(one.edit, Split)), None)
+        if split is None or not best.observed.broken:
+            return False
+        rest = tuple(one for one in best.offers if one is not split)
+        others = {one.edit: one for trial in self._tried for one in trial.offers if one.target.key == split.target.key}
+        found = [self._try(self._first, (*rest, one)) for one in others.values() if not isinstance(one.edit, Split)]
+        better = [one for one in found if one is not None and one.observed.whole_cost < best.observed.whole_cost]
+        return any(self._walk(one) for one in better)
 
     def _pruned(self, best: Trial) -> Trial:
         """Leave out what the other offers of a trial do as well without, the first ones first."""
