@@ -50,14 +50,19 @@ def tried(asked: Asked, processes: Processes, tell: Callable[[str], object]) -> 
 
 
 class _Others(Struct, frozen=True):
-    """What the program as it is gives for other inputs."""
+    """What the program as it is gives for other inputs, without torch.compile."""
 
     reference: str  # the file of results
-    unsure: frozenset[tuple[int, Inputs]]  # calls that give something else when they are compiled, without any change
     counted: Counted  # how often lines ran
     calls: int  # of the program's own, that were made
-    is_aot: bool  # AOTAutograd takes its graphs, as Inductor has it do
     untried: Untried | None = None
+
+
+class _Compiled(Struct, frozen=True):
+    """How the program as it is compiles for other inputs."""
+
+    unsure: frozenset[tuple[int, Inputs]] = frozenset()  # calls that give something else than without torch.compile
+    is_aot: bool = True  # AOTAutograd takes its graphs, as Inductor has it do
 
 
 class _Runs:
@@ -72,6 +77,7 @@ class _Runs:
         self._recordings: list[tuple[Observed, Recording]] = []
         self._longest = 0.0  # seconds, of a run with a change, or with other inputs
         self._others: _Others | None = None  # once a change has helped
+        self._compiled: _Compiled | None = None  # once that gives something else with other inputs
         self._search: Search | None = None
         self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
 
@@ -237,14 +243,19 @@ class _Runs:
             return seen
         if self._others is None:
             self._others = self._without_a_change()
+        known, untried = _Compiled(), self._others.untried
         ended = self._further(texts, offers, self._others)
-        if self._others.is_aot and ended is not None and ended.outcome.error and not ended.is_late:
+        if ended.outcome.error or ended.outcome.others.differing:  # which may be so without the change, too
+            known = self._compiled_as_it_is(self._others)
+            if ended.outcome.error and not (known.is_aot or untried):
+                ended = self._further(texts, offers, self._others, is_aot=False)
+        if known.is_aot and ended.outcome.error and not ended.is_late:
             differs = Difference("error", ended.outcome.calls, 0, in_backend=ended.outcome.error)
             return self._noted(replace(seen, results=Results.DIFFER, difference=differs), self._recording_of(seen))
-        others = OtherInputs(untried=self._others.untried)
-        if ended is not None and not others.untried:
+        others = OtherInputs(untried=untried)
+        if not untried:
             is_made = bool(ended.outcome.calls)
-            others = ended.outcome.others.but(self._others.unsure) if is_made else OtherInputs(untried=Untried.ENDED)
+            others = ended.outcome.others.but(known.unsure) if is_made else OtherInputs(untried=Untried.ENDED)
         refuted_by = others.against(may_raise=any(offer.may_raise for offer in offers))
         is_one_sided = self._is_one_sided(offers, self._others)
         found = replace(seen, others=others, refuted_by=refuted_by, is_one_sided=is_one_sided)
@@ -252,13 +263,11 @@ class _Runs:
             found = replace(found, results=Results.DIFFER)
         return self._noted(found, self._recording_of(seen))
 
-    def _further(self, texts: Texts, offers: tuple[Offer, ...], known: _Others) -> Ended | None:
-        """Run a change as Inductor begins with it, and with other inputs; None where neither says anything."""
-        if known.untried and not known.is_aot:
-            return None
+    def _further(self, texts: Texts, offers: tuple[Offer, ...], known: _Others, *, is_aot: bool = True) -> Ended:
+        """Run a change as Inductor begins with it, and with other inputs where that can be."""
         how = "with AOTAutograd" if known.untried else "with other inputs"
         self._tell(f"{self._number - 1}: {self._named(offers)}, {how}")
-        plan = replace(self._plan(texts, offers), is_aot=known.is_aot)
+        plan = replace(self._plan(texts, offers), is_aot=is_aot)
         if not known.untried:
             plan = replace(plan, with_others=True, reference=known.reference)
         return self._processes.run(plan, self._longest)
@@ -279,23 +288,26 @@ class _Runs:
         return self._noted(found, self._recording_of(seen))
 
     def _without_a_change(self) -> _Others:
-        """Make calls with other inputs of the program as it is: without torch.compile, and with it."""
-        self._tell("the program as it is, with other inputs")
+        """Make calls with other inputs of the program as it is, without torch.compile."""
+        self._tell("the program as it is, with other inputs, without torch.compile")
         plan = replace(self._plan(), with_others=True, reference="")
-        ended = self._processes.run(replace(plan, is_eager=True, count_lines=frozenset(self._texts)), self._longest)
-        reference = self._results()
-        untried = ended.outcome.others.untried if ended.outcome.calls else Untried.ENDED
-        counted, calls = ended.outcome.counted, ended.outcome.calls
-        plan = replace(self._plan(), with_others=not untried, reference=reference)
-        compiled = self._processes.run(replace(plan, is_aot=True), self._longest).outcome
-        is_aot = not compiled.error
-        if untried:
-            return _Others(reference, frozenset(), counted, calls, is_aot, untried)
-        if not is_aot:
-            plan = replace(self._plan(), with_others=True, reference=reference)
-            compiled = self._processes.run(plan, self._longest).outcome
-        unsure = frozenset((one.call, one.inputs) for one in compiled.others.differing)
-        return _Others(reference, unsure, counted, calls, is_aot)
+        plan = replace(plan, is_eager=True, count_lines=frozenset(self._texts))
+        outcome = self._processes.run(plan, self._longest).outcome
+        untried = outcome.others.untried if outcome.calls else Untried.ENDED
+        return _Others(self._results(), outcome.counted, outcome.calls, untried)
+
+    def _compiled_as_it_is(self, others: _Others) -> _Compiled:
+        """Make calls with other inputs of the program as it is, compiled: what is wrong without a change is not its."""
+        if self._compiled is None:
+            self._tell("the program as it is, with other inputs")
+            plan = replace(self._plan(), with_others=not others.untried, reference=others.reference)
+            found = self._processes.run(replace(plan, is_aot=True), self._longest).outcome
+            is_aot = not found.error
+            if not (is_aot or others.untried):
+                plan = replace(self._plan(), with_others=True, reference=others.reference)
+                found = self._processes.run(plan, self._longest).outcome
+            self._compiled = _Compiled(frozenset((one.call, one.inputs) for one in found.others.differing), is_aot)
+        return self._compiled
 
     def _noted(self, seen: Observed, recording: Recording) -> Observed:
         self._recordings.append((seen, recording))
