@@ -5,7 +5,7 @@
 """
 
 # What breaks is often what a linter would not have either.
-# ruff: noqa: FURB192, LOG015, N801, N805, N812, NPY002, PTH110, PTH123, RUF012, T100
+# ruff: noqa: FURB192, LOG015, UP032, N801, N805, N812, NPY002, PTH110, PTH123, RUF012, T100
 
 import contextlib
 import contextvars
@@ -241,6 +241,20 @@ class number_in_text(Case):
 
     def mended(x):
         return x * torch.tensor([1.0, 2.0])[(x > 9).any().long()[None]]
+
+
+class number_in_f_string(Case):
+    versions = ("2.13", "2.15")
+    config = {"assume_static_by_default": False}
+
+    def inputs():
+        return (torch.linspace(-1, 1, 12).reshape(3, 4), 5)
+
+    def broken(x, rows):
+        return x * rows, f"{rows:>4d} rows"
+
+    def mended(x, rows):
+        return x * rows, "{:>4d} rows".format(rows)
 
 
 class branch_on_number(Case):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.hints import specific_hints
-from compiler_lens.facts.breaks.remedies import OfBothSides, Remedy, Rewrite, Setting, remedy_for
+from compiler_lens.facts.breaks.remedies import OfBothSides, Remedy, Rewrite, Setting, remedy_for, remedy_table
 from compiler_lens.facts.breaks.rewrites import allows, alternative, rewrite, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
@@ -40,6 +40,7 @@ from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Sources, sources
 
 _NOT_COMPILED = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.FAILED)
+_TEXT, _ITEM = "number_in_text", "item"  # remedies
 _IMPORT = "`import torch`"  # among what a rewrite needs
 
 
@@ -101,6 +102,13 @@ def _of_card(
     package = next((package_of(file) for file in theirs if package_of(file) and not is_machinery(file)), "")
     is_editable = card.own and card.owner.is_yours
     others = list(_alternatives(target, card.cause, known, seen)) if is_editable else []
+    if (
+        is_editable
+        and card.remedy
+        and card.remedy.name == _TEXT
+        and (setting := remedy_table().remedies[_ITEM].setting)
+    ):
+        others.append(Offer(target, edits.Setting(setting.code), setting.price))  # torch follows f-strings since 2.13
     yield from others
     # Code of one's own can be written for both branches: an error in one of them is no offer.
     if card.place and is_editable and package_of(card.place.file):

@@ -14,6 +14,7 @@ from compiler_lens.facts.breaks.rewrites.nothing import early_return
 from compiler_lens.facts.breaks.rewrites.put_off import allows
 from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
+from compiler_lens.facts.breaks.rewrites.texts import one_text
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -42,7 +43,9 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
         calls.python_number,
     ),
     "Tensor.tolist() with non-integer tensor": (calls.python_number,),
-    "Failed to trace builtin operator": (calls.effect,),
+    "Failed to trace builtin operator": (calls.effect, one_text),
+    "missing sq_concat": (one_text,),
+    "BUILD_STRING type error": (calls.effect, one_text),
     "Unsupported python_type() call": (calls.effect, calls.converted),
     "Unsupported method call": (calls.effect,),
     "logging.Logger method not supported for non-export cases": (calls.effect,),
