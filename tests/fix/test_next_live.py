@@ -96,3 +96,31 @@ def test_breaks_of_the_recording_follow_each_other_by_line(
     capsys.readouterr()
     assert main(["show", str(recording), "breaks"]) == 0
     assert "After this fix `grow` still breaks at line 8." in " ".join(capsys.readouterr().out.split())
+
+
+PASSED = """
+    import torch
+
+    def loss(x):
+        high = x.sum().item()
+        y = x * 2
+        if high > 1:
+            print(f"high {high:.2f}")
+            return None
+        return y + 1
+
+    compiled = torch.compile(loss, backend="eager")
+    for value in (0.0, 0.1, 2.0):
+        compiled(torch.full((3,), value))
+"""
+
+
+def test_lines_that_another_call_came_to_are_not_called_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    recording = run(PASSED, tmp_path)
+    assert card_at(recording, 7).unseen is None
+    capsys.readouterr()
+    assert main(["show", str(recording)]) == 0
+    assert "never came to" not in " ".join(capsys.readouterr().out.split())

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import Function, Lines
 from compiler_lens.recording.groups import grouped
-from compiler_lens.recording.model import BreakOutcome, CompileId, GraphBreak, SourceLine, Tried
+from compiler_lens.recording.model import BreakOutcome, CompileId, GraphBreak, Outcome, SourceLine, Tried
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Sources
 
 _MOST = 8  # of the breaks that follow one
+_TO_THE_END = (Outcome.COMPILED, Outcome.EMPTY)  # where no break is of the compilation
 _GIVEN_UP = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST)
 
 
@@ -87,6 +88,17 @@ def _unseen(one: Broken, homes: Mapping[CompileId, Function], known: Sources) ->
     around = known.function_at(at.file, at.line)
     if around is None or at.line >= around.last:
         return None
-    names = [homes[e.compile_id].name for e in one.events if e.outcome in _GIVEN_UP and e.compile_id in homes]
-    is_its_own = any(name.file == at.file and name.line in {around.line, around.first} for name in names)
-    return Lines(at.file, at.line + 1, around.last) if is_its_own else None
+    given_up = (homes[e.compile_id] for e in one.events if e.outcome in _GIVEN_UP and e.compile_id in homes)
+    ours = [f for f in given_up if f.name.file == at.file and f.name.line in {around.line, around.first}]
+    is_unseen = bool(ours) and not any(_went_on(function, at.line) for function in ours)
+    return Lines(at.file, at.line + 1, around.last) if is_unseen else None
+
+
+def _went_on(function: Function, line: int) -> bool:
+    """Whether other calls may have come past a line: traced to the function's end, or resumed further on."""
+    for frame in function.frames:
+        broken = {event.compile_id for event in frame.breaks}
+        ended = [c for c in frame.compilations if c.outcome in _TO_THE_END]
+        if ((frame.resumes_at or 0) > line and ended) or any(c.compile_id not in broken for c in ended):
+            return True
+    return False
