@@ -267,7 +267,7 @@ def a_break(size: int) -> Callable[[], object]:
 def a_line_that_breaks(size: int) -> Callable[[], object]:
     remedies = [one for one in remedy_table().remedies.values() if one.leave_at]
     lines = [unit * size for unit in ("loss", "losses", "_loss", "xloss", "los", "_", "losslosses ")]
-    return lambda: [for_line(one, code) for one in remedies for code in lines]
+    return lambda: [for_line(one, code, {}) for one in remedies for code in lines]
 
 
 def a_size_in_guards(size: int) -> Callable[[], object]:

@@ -77,6 +77,16 @@ def averaged(x):
         return None
     return loss.exp()
 
+def stopped(x, target=9):
+    kl = x.sin().sum()
+    if kl > target:
+        counts["stopped"] += 1
+        print("stopped")
+        return None
+    return kl.exp()
+
+counts = {"stopped": 0}
+
 class Counted:
     def __init__(self):
         self.seen = []
@@ -163,6 +173,14 @@ def test_a_check_for_nan_is_said_to_belong_outside(user: ModuleType) -> None:
     assert "Such a check belongs outside: return the value, and ask where the compiled function is called." in text
     assert "torch._assert_async" in text
     assert "torch.where" not in text
+
+
+def test_a_branch_that_counts_and_returns_is_no_choice_of_two_tensors(user: ModuleType) -> None:
+    first = seen(user.stopped)
+    text = said(Fix(first, not_tried=first.not_tried))
+    assert "and computes nothing that `torch.where` could choose." in text
+    assert "Return what the test asks for (`kl`) with the result, and test, count, print and stop in the caller" in text
+    assert "Compute both sides" not in text
 
 
 def test_that_fix_has_no_edit_is_said_once(user: ModuleType) -> None:

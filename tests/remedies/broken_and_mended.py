@@ -138,6 +138,78 @@ class check_that_stops(Case):
         return x
 
 
+class branch_that_tells(Case):
+    def broken(x):
+        size = x.abs().mean()
+        if size > 9:
+            print("stopped")
+            return None
+        return x * 2
+
+    def mended(x):
+        return x * 2, x.detach().abs().mean()
+
+    def matters(result):
+        return result[0] if isinstance(result, tuple) else result
+
+
+class Tally:
+    rounds = 0
+
+
+class branch_that_counts(Case):
+    def broken(x):
+        if x.sum() > 9:
+            Tally.rounds += 1
+        return x * 2
+
+    def mended(x):
+        counter = {"rounds": 0}
+        counter["rounds"] = counter["rounds"] + (x.sum() > 9)
+        return x * 2
+
+
+class round_that_is_counted(Case):
+    def broken(x):
+        y = x
+        skipped = 0
+        for row in x:
+            if row.sum() < 0:
+                skipped += 1
+                continue
+            y = y + row
+        return y, torch.tensor(skipped)
+
+    def mended(x):
+        y, skipped = x, 0
+        for row in x:
+            skips = row.sum() < 0
+            skipped = skipped + skips
+            y = torch.where(skips, y, y + row)
+        return y, skipped
+
+
+class round_that_is_told(Case):
+    def broken(x):
+        y = x
+        for row in x:
+            if row.sum() < 0:
+                print("skipped")
+                continue
+            y = y + row
+        return y
+
+    def mended(x):
+        y, sums = x, []
+        for row in x:
+            sums.append(row.sum())
+            y = torch.where(sums[-1] < 0, y, y + row)
+        return y, torch.stack(sums).detach()
+
+    def matters(result):
+        return result[0] if isinstance(result, tuple) else result
+
+
 class truth_of_tensors(Case):
     versions = ("2.13", "2.15")  # 2.11 does not say where in the line
 

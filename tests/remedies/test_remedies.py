@@ -16,8 +16,8 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.decode.graph_breaks import read_causes
 from compiler_lens.facts.breaks import remedies
-from compiler_lens.facts.breaks.remedies import Shown, remedy_for, remedy_table
-from compiler_lens.facts.breaks.rewrites import shown_at
+from compiler_lens.facts.breaks.remedies import Shown, for_line, remedy_for, remedy_table
+from compiler_lens.facts.breaks.rewrites import shown_at, words_for
 from compiler_lens.facts.data_file import read_data
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
@@ -263,11 +263,31 @@ def test_a_remedy_that_asks_for_words_goes_before_one_that_takes_any():
         ("if x.isnan().any():\n            raise ValueError", "check_that_raises"),
         ("if x.isnan().any():\n            return None", "check_that_leaves"),
         ("if not torch.isfinite(x):\n            continue", "check_that_leaves"),
-        ('if x.isnan() or x.isinf():\n            print("nan")\n            raise ValueError', "check_that_leaves"),
+        ('if x.isnan() or x.isinf():\n            print("nan")\n            raise ValueError', "branch_that_tells"),
         ("if x != x:\n            return x, 0", "check_that_leaves"),
-        ("if x.isnan() or x.sum() > 9:\n            return None", "branch_on_tensor"),
+        ("if x.isnan() or x.sum() > 9:\n            return None", "branch_that_tells"),
         ("if x.isnan().any():\n            x = x / 2", "branch_on_tensor"),
-        ("if x.sum() > 9:\n            return None", "branch_on_tensor"),
+        ("if x.sum() > 9:\n            return None", "branch_that_tells"),
+        ("if x.sum() > 9:\n            return x, None", "branch_that_tells"),
+        ("if x.sum() > 9:\n            return 0", "branch_on_tensor"),
+        ("if x.sum() > 9:\n            log.warning('large')", "branch_that_tells"),
+        ("if x.sum() > 9:\n            x = x / 2\n            log.warning('large')", "branch_on_tensor"),
+        ("if x.sum() > 9:\n            log.warning('large')\n            return x * 2", "branch_on_tensor"),
+        ("if x.sum() > 9:\n            log.warning('large')\n        else:\n            x = -x", "branch_on_tensor"),
+        ("if x.sum() > 9:\n            self.large += 1", "branch_that_counts"),
+        ("if x.sum() > 9:\n            x += 1", "branch_on_tensor"),
+        ("if x.sum() > 9:\n            self.scale += x.mean()", "branch_on_tensor"),
+        ("if x.sum() == 0:\n            self.skipped += 1\n            continue", "round_that_is_counted"),
+        ("if x.sum() > 9:\n            self.large += 1\n            break", "round_that_is_counted"),
+        ("if x.isnan().any():\n            self.bad += 1\n            continue", "round_that_is_counted"),
+        (
+            "if x.sum() > 9:\n            n['skipped'] += 1\n            print(x)\n            continue",
+            "round_that_is_told",
+        ),
+        (
+            "if x.sum() > 9:\n            self.large += 1\n            self.stop = True\n            return x",
+            "branch_that_tells",
+        ),
         ("if x.sum() > 9:\n            x = x / 2", "branch_on_tensor"),
         ("if bool((x > 9).all()):\n            break", "check_that_stops"),
         ("while x.sum() > 9:\n            x = x / 2", "while_on_tensor"),
@@ -282,6 +302,47 @@ def test_advice_on_a_branch_is_on_what_it_is_there_for(code, name):
 @pytest.mark.parametrize("then", ["y = y / x.sum()", "y /= x.sum()", "y = y + z[x].mean()"])
 def test_a_check_that_guards_a_division_is_not_to_be_deleted(then):
     assert advice_on("if x.sum() == 0:\n            continue", then) == "branch_on_tensor"
+
+
+NAMED = """
+class Learner:
+    def step(self, pos, loss):
+        kl = (loss - self.old).mean()
+        skipped = 0
+        {code}
+        return loss
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("if kl > self.target:\n  self.stopped += 1\n  print(kl)\n  return None", "(`kl`) with the result, and test, count, print and stop in the caller"),
+        ("if torch.isnan(loss) or loss.abs() > kl:\n  logging.warning('x')\n  return", "(`loss` and `kl`) with the result, and test, log and stop in the"),
+        ("if self.value > 3:\n  warnings.warn('x')\n  raise ValueError", "(`self.value`) with the result, and test, warn and raise in the"),
+        ("if helper():\n  print('x')", "Return what the test asks for with the result, and test, count, print and stop"),
+        ("if pos.sum() == 0:\n  self.skipped += 1", "from the beginning: `self.skipped = self.skipped + (pos.sum() == 0)`."),
+        ("if pos.sum().item() == 0:\n  skipped -= 2", "from the beginning: `skipped = skipped - 2 * (pos.sum() == 0)`."),
+        ("if not pos.any():\n  skipped += 1", "from the beginning: `skipped = skipped + (~pos.any())`."),
+        ("if pos.sum().item():\n  skipped += 1", "Keep the count as a tensor, from the beginning, and add the test to it."),
+        ("if int(pos.sum()) == 0:\n  skipped += 1", "Keep the count as a tensor, from the beginning, and add the test to it."),
+        ("while True:\n  if kl > 3:\n   print(kl)\n   break", "return what the test asks for (`kl`) of each round, and test, print and stop in"),
+        ("while True:\n  if kl > 3:\n   self.n += 1\n   break", "Keep the count as a tensor (`self.n = self.n + (kl > 3)`) and let the loop"),
+    ],
+)  # fmt: skip
+def test_advice_on_a_branch_that_computes_nothing_names_what_it_asks_for(code, words):
+    lines = [" " * 8 + line for line in code.split("\n")]
+    text = NAMED.format(code="\n".join(lines).lstrip())
+    number, line = next(pair for pair in enumerate(text.split("\n"), 1) if pair[1].lstrip().startswith("if"))
+    known, at = Sources({"/app/model.py": text}), SourceLine("/app/model.py", number, "step", line.strip())
+    remedy = remedy_for(BreakCause("Data-dependent branching"), shown_at(known, at))
+    assert words in for_line(remedy, at.code, words_for(known, at)).change
+
+
+def test_what_is_said_by_names_keeps_to_the_rules_of_words():
+    for name, change in remedy_table().named.items():
+        assert not change or (change.endswith(".") and len(change) <= 200), name
+        assert not change or change != BY_NAME[name].change
 
 
 def advice_on(code, then):

@@ -195,7 +195,7 @@ class _Whole(Struct, frozen=True):
 def _card(
     place: SourceLine | None, direct: Sequence[GraphBreak], events: tuple[GraphBreak, ...], whole: _Whole
 ) -> BreakCard:
-    from compiler_lens.facts.breaks.rewrites import allows, columns_at, rewrite, shown_at, used_later
+    from compiler_lens.facts.breaks.rewrites import allows, columns_at, rewrite, shown_at, used_later, words_for
 
     own, known, cause = whole.own, whole.known, root_cause(direct[0])
     column = _column(direct[0], place) if place else None
@@ -211,7 +211,8 @@ def _card(
     if owner.is_yours and place is not None and not is_own:
         owner = library("torch" if "/torch/" in slashed(place.file) else "the standard library", owner.line)
     found = remedy_for(cause, shown)
-    found = found and for_line(found, place.code if place else "")
+    if found and place:
+        found = for_line(found, place.code, words_for(known, place, whole.seen))
     is_rewritable = place is not None and is_own and (owner.is_yours or at_the_place)
     written = rewrite(cause, known, place, whole.seen) if place and is_rewritable else None
     if found and written and written.is_complete:  # beside code to write in its place

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
@@ -29,6 +30,10 @@ class Shown(Enum):
 
     RAISES = "raises"  # an `if`: an error, and nothing else
     LEAVES = "leaves"  # an `if`: out of the function, or on to the next round, where something is nan or infinite
+    TELLS = "tells"  # an `if` that computes nothing: it says something, or leaves with nothing
+    COUNTS = "counts"  # an `if`: a count, and nothing else
+    SKIPS_COUNTED = "skips, and counts"  # an `if`: out of a round of a loop, or of the loop, and a count of these
+    SKIPS_TOLD = "skips, and says so"  # the same with a message, or a flag
     STOPS = "stops"  # an `if`: a `break`
     SAVES_WORK = "saves work"  # an `if`: on to the next round of a loop, since there is nothing to compute with
     BRANCH = "branch"  # any other `if`
@@ -92,6 +97,7 @@ class RemedyTable(Struct, frozen=True):
 
     remedies: Mapping[str, Remedy]  # by name, in the file's order
     by_type: Mapping[str, tuple[Remedy, ...]]  # by registry type: those that ask for most first
+    named: Mapping[str, str]  # by name: the change with what the user calls it, {asked}, {does} and {count} of a branch
 
 
 @functools.cache
@@ -99,19 +105,20 @@ def remedy_table() -> RemedyTable:
     """Return the remedies of the package. Raise KeyError or TypeError for a name or a field that the file has wrong."""
     data = read_data(_FILE)
     settings = {name: Setting(**entry) for name, entry in data["settings"].items()}
-    remedies = {}
+    remedies, named = {}, {}
     for name, entry in data["remedies"].items():
         gb_types: list[str] = []
         for gb_type in entry.pop("gb_types"):
             gb_types += data["groups"][gb_type[1:]] if gb_type.startswith("@") else [gb_type]
         setting = settings[entry.pop("setting")] if "setting" in entry else None
+        named[name] = entry.pop("named", "")
         shown = Shown(entry.pop("shown")) if "shown" in entry else None
         remedies[name] = Remedy(name=name, gb_types=tuple(gb_types), setting=setting, shown=shown, **entry)
     by_type: dict[str, tuple[Remedy, ...]] = {}
     for remedy in sorted(remedies.values(), key=lambda remedy: (not remedy.shown, not remedy.about)):
         for gb_type in remedy.gb_types:
             by_type[gb_type] = (*by_type.get(gb_type, ()), remedy)
-    return RemedyTable(remedies, by_type)
+    return RemedyTable(remedies, by_type, named)
 
 
 def remedy_for(cause: BreakCause, shown: Shown | None = None) -> Remedy | None:
@@ -130,7 +137,16 @@ def remedy_for(cause: BreakCause, shown: Shown | None = None) -> Remedy | None:
     return next((remedy for remedy in fit if re.search(remedy.about, said)), None)
 
 
-def for_line(remedy: Remedy, code: str) -> Remedy:
-    """Return a remedy without what is to be said of other lines than this one."""
+def for_line(remedy: Remedy, code: str, words: Mapping[str, str]) -> Remedy:
+    """Return a remedy as it is to be said of a line.
+
+    Args:
+        remedy: what is said of all lines of its kind.
+        code: the line; what is only true of others is left out.
+        words: what the user calls what the advice is about, where that is known.
+
+    """
     is_said = not remedy.leave_at or re.search(remedy.leave_at, code[:_LONGEST])
+    with suppress(KeyError):  # not all of it is known
+        remedy = replace(remedy, change=remedy_table().named[remedy.name].format_map(words) or remedy.change)
     return remedy if is_said else replace(remedy, leave="")

@@ -8,8 +8,16 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.hints import specific_hints
-from compiler_lens.facts.breaks.remedies import OfBothSides, Remedy, Rewrite, Setting, remedy_for, remedy_table
-from compiler_lens.facts.breaks.rewrites import allows, alternative, rewrite, shown_at, used_later
+from compiler_lens.facts.breaks.remedies import (
+    OfBothSides,
+    Remedy,
+    Rewrite,
+    Setting,
+    for_line,
+    remedy_for,
+    remedy_table,
+)
+from compiler_lens.facts.breaks.rewrites import allows, alternative, rewrite, shown_at, used_later, words_for
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
@@ -155,6 +163,8 @@ def _of_failure(
     at: SourceLine, cause: BreakCause, known: Sources, seen: SeenTensors, own: Ownership
 ) -> Iterator[Offer | NotTried]:
     remedy, is_own = remedy_for(cause, shown_at(known, at) or used_later(known, at)), own.owns(at.file)
+    if remedy:
+        remedy = for_line(remedy, at.code, words_for(known, at, seen))
     found = rewrite(cause, known, at, seen) if is_own else None
     target, owner = Target(at, cause.gb_type), owner_of((at,), own)
     others = list(_alternatives(target, cause, known, seen)) if is_own and owner.is_yours else []

@@ -9,6 +9,7 @@ from compiler_lens.facts.breaks.remedies import Shown
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment, is_guarded
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import called
+from compiler_lens.facts.breaks.rewrites.tells import told
 from compiler_lens.facts.program.uses import SIZED, Use, uses
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -142,6 +143,9 @@ def _arm(site: Site, node: ast.If) -> Shown:
     match node:
         case ast.If(body=[ast.Raise(), *_], orelse=[]):
             return Shown.RAISES
+    if (found := told(site, node)) is not None and not (_is_bare(node) and _of_nan(node.test)):
+        return found
+    match node:
         case ast.If(test=test, body=[*_, ast.Return() | ast.Raise() | ast.Continue()], orelse=[]) if _of_nan(test):
             return Shown.LEAVES
         case ast.If(body=[*_, ast.Break()], orelse=[]):
@@ -155,6 +159,10 @@ def _arm(site: Site, node: ast.If) -> Shown:
         ):
             return Shown.BRANCH if is_guarded(site, node.test, _values(site.following)) else Shown.SAVES_WORK
     return Shown.BRANCH
+
+
+def _is_bare(node: ast.If) -> bool:
+    return len(node.body) == 1
 
 
 def _of_nan(test: ast.expr) -> bool:
