@@ -157,6 +157,7 @@ class Observed(Struct, frozen=True):
     refuted_by: OtherCall | None = None  # the first of them that speaks against what was changed
     is_one_sided: bool = False  # a branch that was changed went one way in all calls: nothing is known of the other
     printed: OtherWords | None = None  # what the program then prints otherwise
+    drawn_at: SourceLine | None = None  # the first line of which compiled code draws random numbers, as Inductor does
 
     @property
     def broken(self) -> frozenset[tuple[str, str, str]]:

@@ -25,6 +25,7 @@ from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.bookkeeping import collects, lines_of_books, name_at
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
+from compiler_lens.facts.measured.draws import drawn_at
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -76,7 +77,7 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         findings=explained.findings, against=against(recording, explained),
         computed=frozenset((line.file, line.code.strip()) for line in computed),
         inlined=frozenset(_inlined(recording)),
-        eager=tuple(_still_eager(one, explained) for one in eager),
+        eager=tuple(_still_eager(one, explained) for one in eager), drawn_at=drawn_at(recording, own),
     )  # fmt: skip
 
 

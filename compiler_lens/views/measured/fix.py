@@ -258,6 +258,10 @@ def _other_words(found: OtherWords) -> str:
     return f"the program then prints {after if found.after else 'nothing'} in place of {before}"
 
 
+_DRAWN = (
+    "Inductor, the default backend, draws others than are compared here, also without a change, unless"
+    " `torch._inductor.config.fallback_random` is True."
+)
 _DRAWS = "; it draws by torch's generator, so all that is drawn after it is another number"
 
 
@@ -406,6 +410,8 @@ def _remarks(fix: Fix) -> Iterator[Block]:
         yield paragraph(f"{said} cannot be compared.", tone=Tone.WARN)
     if fix.reference_is_eager:
         yield paragraph("The program as it is raises: results are compared with those without torch.compile.")
+    if at := fix.first.drawn_at:
+        yield paragraph("Compiled code draws random numbers (", At(at), *coded(f"): {_DRAWN}"), tone=Tone.QUIET)
 
 
 def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:

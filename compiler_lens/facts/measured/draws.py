@@ -1,0 +1,41 @@
+"""Random numbers that compiled code draws: Inductor has its own way to, so a trial compares others than a run gives."""
+
+from __future__ import annotations
+
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SourceLine
+
+# Ops for which Inductor draws others than eager, from one seed; of `normal_`, `uniform_`, `multinomial`, `randperm`
+# and dropout of whole channels it draws the same (torch 2.13, CPU).
+_DRAWING = frozenset({
+    "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "bernoulli", "exponential_",
+    "gumbel_softmax", "rrelu",
+})  # fmt: skip
+_DROPS = "dropout"
+_ATTENTION = "scaled_dot_product_attention"
+_OFF = 2  # the argument of these that says whether they do anything: after the tensor and the probability
+
+
+def drawn_at(recording: Recording, own: Ownership) -> SourceLine | None:
+    """Return the first line of the user's of which compiled code draws random numbers; None where none does."""
+    graphs = (one for one in recording.graphs if one.stage is GraphStage.DYNAMO)
+    drawing = (node for graph in graphs for node in _drawing(graph))
+    return next((at for node in drawing if (at := own.innermost(node.source))), None)
+
+
+def _drawing(graph: Graph) -> tuple[Node, ...]:
+    nodes = (*graph.ops, *(node for inner in graph.subgraphs for node in inner.nodes))
+    return tuple(node for node in nodes if _draws(node))
+
+
+def _draws(node: Node) -> bool:
+    name = node.target.rpartition(".")[2]
+    is_dropping = name == _ATTENTION and "dropout_p" in node.arguments and "dropout_p = 0.0" not in node.arguments
+    return name in _DRAWING or is_dropping or (name == _DROPS and not _is_off(node.arguments))
+
+
+def _is_off(arguments: str) -> bool:
+    """Whether dropout drops nothing: in evaluation, or with a probability of 0."""
+    given = [one.strip() for one in arguments.split(",")]
+    named = {"training = False", "p = 0.0"} & set(given)
+    return bool(named) or given[_OFF : _OFF + 1] == ["False"] or given[_OFF - 1 : _OFF] == ["0.0"]
