@@ -290,7 +290,7 @@ def _report(report: RecompileReport) -> Advice:
     price = f" {seconds(report.seconds)} of recompiling{share}." if report.seconds else ""
     whose = _of(report.owner)
     what = f"was recompiled {often(report.recompiles)}: {changed(*first)}{more}.{whose}{price}"
-    for told in (limit(report), recurred(report) if report.repeats_breaks else "", serving(report)):
+    for told in (also(report), limit(report), recurred(report) if report.repeats_breaks else "", serving(report)):
         what += f" {sentence(told)}" if told else ""
     if report.follows:
         what += f" {cause.fix.why}"
@@ -309,6 +309,15 @@ def limit(report: RecompileReport) -> str:
         return ""
     used = f"{report.entries:,} of the {report.allowed:,} compilations that torch keeps of it are used"
     return f"{used}: the next call that fits none runs eagerly" if report.entries >= report.allowed else used
+
+
+def also(report: RecompileReport) -> str:
+    """Return what else was another value in each compilation; empty where nothing is known of that."""
+    told = [f"`{one_line(name, 80)}`{f' at line {at.line}' if at else ''}" for name, at in report.also]
+    verb = "was" if len(told) == 1 else "were"
+    return (
+        f"{joined(told, 3)} {verb} another value in each compilation, too: torch names the first alone" if told else ""
+    )
 
 
 def serving(report: RecompileReport) -> str:

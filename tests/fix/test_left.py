@@ -95,11 +95,30 @@ class Counted:
         self.seen.append(1)
         return x * len(self.seen)
 
+    def stopped(self, x):
+        high = x.sum().item()
+        y = x * 2
+        self.seen.append(1)
+        if high > 4:
+            print(f"high {high:.2f}")
+            return None
+        return y * len(self.seen)
+
     def after(self, x):
         x = x.sin()
         torch._dynamo.graph_break()
         self.seen.append(1)
         return x * len(self.seen)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step, self.history = 0, []
+
+    def forward(self, x):
+        self.step += 1
+        self.history.append(1)
+        return x * min(1.0, self.step / 10)
 """
 FILE = "/home/user/app/left_model.py"
 X = torch.ones(3)
@@ -280,6 +299,26 @@ def test_why_a_function_still_runs_eagerly_is_said_by_its_name(
     text = said(Fix(first, (best,), best))
     assert f"1 function still runs eagerly: {words}" in text
     assert ("Recompiled 8 times: `len(self.seen)` changed" in text) is (calls > 1)
+
+
+def test_a_function_that_hit_the_limit_after_a_break_says_so_before_the_break_there(user: ModuleType) -> None:
+    first = seen(user.Counted().stopped, [torch.full((3,), value) for value in (0.0, 0.5, 2.0, *[0.0] * 9)])
+    text = said(Fix(first))
+    assert "`Counted.stopped`: it hit the recompile limit at [1/8]" in text
+    assert "What comes after the graph break at left_model.py:" in text
+    assert "is not compiled, either." in text
+
+
+def test_at_the_limit_all_that_differs_in_each_compilation_is_named(user: ModuleType) -> None:
+    """torch gives the first guard that fails, of a step; the length of the list is in a later one."""
+    first = seen(user.Net(), [X] * 12)
+    number = TEXT.split("\n").index("        self.history.append(1)") + 1
+    (one,) = what_is_left(Fix(first, not_tried=first.not_tried))
+    named = f"`len(self.history)` at line {number} was another value in each compilation, too"
+    assert "`self.step` changed" in cause(one)
+    assert named in cause(one)
+    assert said(Fix(first)).count(named) >= 1
+    assert "len(self.history)" not in said(Fix(seen(user.Counted().whole, [X] * 12)))
 
 
 def test_a_function_whose_compilation_fails_says_with_what() -> None:

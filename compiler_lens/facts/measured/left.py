@@ -74,6 +74,9 @@ def _as_it_was(
         place, computed = fix.as_it_was(card.place), fix.as_it_was(card.computed)
         taken = tuple(as_it_was(at, fix.texts) for at in card.taken)
         finding = replace(finding, evidence=replace(card, place=place, computed=computed, taken=taken))
+    if finding and isinstance(report := finding.evidence, RecompileReport):
+        also = tuple((name, fix.as_it_was(at)) for name, at in report.also)
+        finding = replace(finding, evidence=replace(report, also=also))
     if cause and cause.line:
         subject, change = (_renumbered(text, cause.line.file, fix) for text in (cause.subject, cause.fix.change))
         cause = replace(cause, subject=subject, fix=replace(cause.fix, change=change))

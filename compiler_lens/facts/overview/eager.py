@@ -142,7 +142,7 @@ def parts_of(function: Function) -> Iterator[EagerPart]:
     if function.treatment is Treatment.LIMIT:
         yield EagerPart(function.name, Reason.LIMIT, Extent.UNFIT, function.reason, None)
     if function.eager_lines:
-        yield _rest(function, broken)
+        yield from _rest(function, broken)
     told: set[tuple[object, str]] = set()
     for event in broken:
         key = (_place(event), _cause(event))
@@ -153,16 +153,20 @@ def parts_of(function: Function) -> Iterator[EagerPart]:
             yield EagerPart(function.name, reason, Extent.BETWEEN, _cause(event), _place(event))
 
 
-def _rest(function: Function, broken: Sequence[GraphBreak]) -> EagerPart:
+def _rest(function: Function, broken: Sequence[GraphBreak]) -> Iterator[EagerPart]:
+    """Yield why what comes after a break runs eagerly: the limit, which any call may meet, and a break there."""
+    limited = [frame for frame in function.frames if frame.outcome is Outcome.RECOMPILE_LIMIT and frame.resumes_at]
+    starts = {frame.resumes_at for frame in limited}
+    refused = tuple(lines for lines in function.eager_lines if lines.first in starts)
+    if limited:  # what goes on after a break was compiled too often
+        yield EagerPart(function.name, Reason.LIMIT, Extent.UNFIT, limited[0].reason, None, refused)
     # Where what goes on after a break breaks for good itself, its frame is skipped.
     rest = next((event for event in broken if event.outcome is not BreakOutcome.SPLIT), None)
+    lines = tuple(lines for lines in function.eager_lines if lines not in refused)
     if rest:
-        why, at = _cause(rest), _place(rest)
-        return EagerPart(function.name, Reason.GRAPH_BREAK, Extent.REST, why, at, function.eager_lines)
-    limited = next((frame for frame in function.frames if frame.outcome is Outcome.RECOMPILE_LIMIT), None)
-    if limited:  # what goes on after a break was compiled too often
-        return EagerPart(function.name, Reason.LIMIT, Extent.UNFIT, limited.reason, None, function.eager_lines)
-    return EagerPart(function.name, Reason.SKIPPED, Extent.REST, function.reason, None, function.eager_lines)
+        yield EagerPart(function.name, Reason.GRAPH_BREAK, Extent.REST, _cause(rest), _place(rest), lines)
+    elif not limited:
+        yield EagerPart(function.name, Reason.SKIPPED, Extent.REST, function.reason, None, function.eager_lines)
 
 
 def _findings(summary: Summary) -> Iterator[EagerPart]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,13 +15,14 @@ from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause, cause_of
 from compiler_lens.facts.recompiles.chosen import Change
 from compiler_lens.facts.recompiles.fixes import CauseClass, fix_table
-from compiler_lens.facts.recompiles.guard_values import phrase
+from compiler_lens.facts.recompiles.guard_values import EntryValues, authored, phrase
 from compiler_lens.facts.recompiles.recompile_facts import (
     Decided,
     Facts,
     author_name,
     decide,
     recompile_facts,
+    whole_line,
 )
 from compiler_lens.facts.recompiles.serving import Stage, stages
 from compiler_lens.recording.groups import grouped
@@ -47,6 +48,8 @@ class RecompileReport(Struct, frozen=True):
     entries: int = 0  # compilations of the frame that has most of them
     allowed: int = 0  # how many torch keeps of a frame, as it was set
     stages: tuple[tuple[CompileId, Stage], ...] = ()  # of a model that serves: which compilation is for what
+    # Where the limit was hit: what was another value in each compilation, and what torch names as a cause of none.
+    also: tuple[tuple[str, SourceLine | None], ...] = ()
 
     @property
     def is_near_limit(self) -> bool:
@@ -144,7 +147,29 @@ def _report(
         max(made.values(), default=0),
         _allowed(ours),
         stages({c.compile_id: facts.values[c.compile_id] for c in ours if c.compile_id in facts.values}),
+        _also(refused[0], made, ours, causes, facts) if refused else (),
     )
+
+
+def _also(
+    refused: CompileId, made: Mapping[CompileId, int], ours: Sequence[Compilation], causes: Sequence[RecompileCause],
+    facts: Facts,
+) -> tuple[tuple[str, SourceLine | None], ...]:  # fmt: skip
+    """Return what else was another value in each compilation, with its line: torch names the first failed guard."""
+    first = facts.epochs.first(refused)
+    ids = [c.compile_id for c in ours if facts.epochs.first(c.compile_id) == first and c.compile_id != refused]
+    entries = [facts.values[one] for one in ids if facts.values.get(one, EntryValues()).values]
+    if len(entries) < max(made.get(first, 0), _NEAR + 1):
+        return ()
+    named, newest = {cause.subject for cause in causes}, entries[-1]
+    found: list[tuple[str, SourceLine | None]] = []
+    for key in newest.values:
+        is_value = " of " not in key and not key.startswith("global ") and authored(key) == key
+        values = {entry.values.get(key, "") for entry in entries if key not in entry.varying}
+        if is_value and key not in named and "" not in values and len(values) == len(entries):
+            at = newest.lines.get(key) or newest.lines.get(key.removeprefix("len(").removesuffix(")"))
+            found.append((key, whole_line(at, ids[-1], facts) if at else None))
+    return tuple(found)
 
 
 def _with_all_changes(causes: Sequence[RecompileCause], recompiles: Sequence[Recompile]) -> list[RecompileCause]:

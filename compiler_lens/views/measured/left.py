@@ -9,12 +9,14 @@ from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
 from compiler_lens.facts.measured.left import Came, Left
 from compiler_lens.facts.overview.eager import Extent, Reason
-from compiler_lens.views.advice import advice, changed, limit, often, sentence, what_changed, why
+from compiler_lens.facts.recompiles.reports import RecompileReport
+from compiler_lens.views.advice import advice, also, changed, limit, often, sentence, what_changed, why
 from compiler_lens.views.document import Block, Change, Gap, line, paragraph
 from compiler_lens.views.parts import At, Part, Span, Tone, code, quiet, strong
 from compiler_lens.views.text import one_line, plural
 
 _SHOWN = 8  # of what is left, and of functions
+_CAUSES = 4  # of recompiles, for one function
 _LINES = 4  # of a sketch
 _REASONS: Mapping[NotTriedBecause, str] = {
     NotTriedBecause.NO_EDIT: "",  # said once, above all of them
@@ -89,7 +91,9 @@ def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
 def cause(one: Left) -> str:
     """Return why a line breaks its graph, or is compiled again, in one sentence."""
     if one.cause:
-        return f"Compiled again {often(one.cause.count)}: {sentence(changed(one.cause))}"
+        report = one.finding.evidence if one.finding else None
+        more = sentence(also(report)) if isinstance(report, RecompileReport) else ""
+        return f"Compiled again {often(one.cause.count)}: {sentence(changed(one.cause))} {more}".rstrip()
     if one.finding is None:
         return sentence(one_line(one.target.kind, 200))
     evidence = one.finding.evidence
@@ -127,8 +131,12 @@ def eager_blocks(fix: Fix, seen: Observed) -> Iterator[Block]:
 
 def _why(one: StillEager, fix: Fix) -> tuple[Part, ...]:
     if one.report and any(part.reason is Reason.LIMIT for part in one.parts):
-        what = what_changed(*one.report.subjects[0])
-        return (f"{limit(one.report)}. Recompiled {often(one.report.recompiles)}: {what}.",)
+        what = "; ".join(what_changed(*causes) for causes in one.report.subjects[:_CAUSES])
+        more = sentence(also(one.report))
+        told = f"{limit(one.report)}. Recompiled {often(one.report.recompiles)}: {what}. {more}".rstrip()
+        rest = next((part for part in one.parts if part.reason is Reason.GRAPH_BREAK and part.place), None)
+        at = fix.as_it_was(rest.place) if rest else None
+        return (told, " What comes after the graph break at ", At(at), " is not compiled, either.") if at else (told,)
     if not one.parts:
         return (f"compiling it failed: {sentence(_first(one.reason) or 'torch gave no reason')}",)
     part = one.parts[0]
