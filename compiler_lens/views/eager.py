@@ -19,6 +19,7 @@ _REASONS: Mapping[Reason, str] = {
     Reason.SKIPPED: "passed over",
     Reason.GENERATOR: "a generator",
     Reason.SUPPRESSED: "suppressed error",
+    Reason.AROUND: "the function around it runs eagerly",
     Reason.LIMIT: "recompile limit",
     Reason.STANCE: "stance",
     Reason.DISABLED: "disabled",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import linecache
+import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
@@ -16,6 +17,7 @@ from compiler_lens.facts.measured.edits import Lines, Setting
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.left import Came, what_is_left
 from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import Recording, Results
 from compiler_lens.render.console import fix_report
@@ -86,6 +88,20 @@ def stopped(x, target=9):
     return kl.exp()
 
 counts = {"stopped": 0}
+
+def picked(x):
+    left, kept = list(range(3)), []
+    while left:
+        kept.append(left.pop(0))
+        left = [one for one in left if (x[one] - x[kept[-1]]).item() < 5]
+    return kept
+
+def counted(x):
+    parts = []
+    for i in range(3):
+        if x.sum() > i:
+            parts.append(x)
+    return sum(len(part) for part in parts) * x
 
 class Counted:
     def __init__(self):
@@ -319,6 +335,24 @@ def test_at_the_limit_all_that_differs_in_each_compilation_is_named(user: Module
     assert named in cause(one)
     assert said(Fix(first)).count(named) >= 1
     assert "len(self.history)" not in said(Fix(seen(user.Counted().whole, [X] * 12)))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="a list comprehension has no frame of its own there")
+def test_a_comprehension_that_torch_tries_by_itself_is_no_cause_of_its_own(user: ModuleType) -> None:
+    first = seen(user.picked, [torch.arange(3.0)])
+    (one,) = what_is_left(Fix(first, not_tried=first.not_tried))
+    text = said(Fix(first, not_tried=first.not_tried))
+    assert one.target.kind.startswith("Unsupported Tensor.item()")
+    assert "This iterator was made outside" not in text
+    assert "`picked.<listcomp>`: it runs eagerly because `picked` does." in text
+
+
+def test_a_generator_expression_in_a_function_that_runs_eagerly_says_so(user: ModuleType) -> None:
+    first = seen(user.counted)
+    text = said(Fix(first, not_tried=first.not_tried))
+    assert "`counted.<genexpr>`: it runs eagerly because `counted` does." in text
+    assert "error was suppressed" not in text
+    assert not [one for one in first.findings if isinstance(one.evidence, Function)]
 
 
 def test_a_function_whose_compilation_fails_says_with_what() -> None:

@@ -34,6 +34,7 @@ from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
+    Compilation,
     CompileId,
     GraphBreak,
     Recording,
@@ -160,7 +161,9 @@ def break_cards(
     for function in (covered or coverage(recording, own)).functions:
         homes |= dict.fromkeys(function.compile_ids, function)
     found: list[BreakCard] = []
-    whole = _Whole(own, known, homes, recording.tried, seen_tensors(recording), failed, recording.symbols)
+    whole = _Whole(
+        own, known, homes, recording.tried, seen_tensors(recording), failed, recording.symbols, around.frames
+    )
     for key, numbers in groups.items():
         direct = [events[number] for number in numbers if keys[number] == key]
         direct = sorted(direct, key=lambda event: (_PUT_OFF in root_cause(event).context, is_raised(event)))
@@ -190,11 +193,13 @@ class _Whole(Struct, frozen=True):
     seen: SeenTensors
     failed: Mapping[CompileId, tuple[SourceLine, ...]]  # lines of graphs that their backend failed at
     symbols: Sequence[Symbol]
+    frames: Mapping[CompileId, Compilation]
 
 
 def _card(
     place: SourceLine | None, direct: Sequence[GraphBreak], events: tuple[GraphBreak, ...], whole: _Whole
 ) -> BreakCard:
+    from compiler_lens.facts.breaks.fallout import is_of_comprehension
     from compiler_lens.facts.breaks.rewrites import allows, columns_at, rewrite, shown_at, used_later, words_for
 
     own, known, cause = whole.own, whole.known, root_cause(direct[0])
@@ -210,7 +215,8 @@ def _card(
     is_own = place is not None and own.owns(place.file)
     if owner.is_yours and place is not None and not is_own:
         owner = library("torch" if "/torch/" in slashed(place.file) else "the standard library", owner.line)
-    found = remedy_for(cause, shown)
+    is_of_python = is_of_comprehension(direct[0], whole.frames.get(direct[0].compile_id))
+    found = None if is_of_python else remedy_for(cause, shown)
     if found and place:
         found = for_line(found, place.code, words_for(known, place, whole.seen))
     is_rewritable = place is not None and is_own and (owner.is_yours or at_the_place)
@@ -263,7 +269,7 @@ def _broken(
     """Return the functions that breaks ended in each way; those that run eagerly whole are not eager in part, too."""
     broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
     for event in events:
-        if function := homes.get(event.compile_id):
+        if (function := homes.get(event.compile_id)) and not function.around:
             broken[_ended(function, event.outcome)][function.name] = function
     for name in broken[BreakOutcome.SKIPPED_FRAME]:
         broken[BreakOutcome.SKIPPED_REST].pop(name, None)

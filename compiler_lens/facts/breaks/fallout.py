@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.program.coverage import resumed_line
+from compiler_lens.facts.program.coverage import COMPREHENSIONS, resumed_line
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import BreakOutcome, Compilation, CompileId, GraphBreak, Recording, SourceLine
@@ -53,6 +53,15 @@ def regions(recording: Recording) -> Regions:
     """Return what was compiled, to be asked about stacks."""
     own = [c for c in recording.compilations if c.compile_id.frame is not None]
     return Regions({c.compile_id: c for c in own}, frozenset((c.file, plain_function(c.function)) for c in own))
+
+
+_OF_ITERATORS = ("missing tp_iter", "Missing tp_iternext")
+
+
+def is_of_comprehension(event: GraphBreak, frame: Compilation | None) -> bool:
+    """Return whether a comprehension that torch tries by itself breaks at its own iterator, which Python hands it."""
+    is_own = frame is not None and frame.function in COMPREHENSIONS
+    return is_own and bool(event.causes) and event.causes[0].gb_type in _OF_ITERATORS
 
 
 def fallout_of(events: Sequence[GraphBreak], keys: Sequence[Key], around: Regions, known: Sources) -> Mapping[Key, Key]:
@@ -103,11 +112,14 @@ class _History:
         self._known = known
         self._reached: dict[tuple[object, ...], dict[int, _Reached]] = {}
         self._before: dict[CompileId, tuple[GraphBreak, Key]] = {}
+        self._given_up: dict[_Call, Key] = {}
 
     def note(self, event: GraphBreak, key: Key) -> None:
         """Note that each call on the way to a break was traced up to it, by the frame that was being compiled."""
         self._before[event.compile_id] = event, key
         depth, frame = self._around.depth(event), self._around.frames.get(event.compile_id)
+        if frame and event.outcome is not BreakOutcome.SPLIT:
+            self._given_up[frame.file, plain_function(frame.function)] = key
         if depth is None:
             return
         for i, (call, at) in enumerate(_calls(event)[depth:]):
@@ -120,6 +132,11 @@ class _History:
 
     def root(self, event: GraphBreak, key: Key) -> Key | None:
         """Return what an event follows from."""
+        if is_of_comprehension(event, self._around.frames.get(event.compile_id)) and len(event.user_stack) > 1:
+            # torch tries it by itself because it gave up on its function, and reads no iterator that Python made
+            around = self._given_up.get(_call(event.user_stack[-2]))
+            if around:
+                return None if around == key else around
         before, other = self._before.get(event.compile_id, (event, key))
         if event.outcome is BreakOutcome.SKIPPED_FRAME and event.attempt > before.attempt:
             # torch was splitting the frame at the other break when that failed as well: there it gave up on the frame

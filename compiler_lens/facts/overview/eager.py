@@ -22,6 +22,7 @@ class Reason(Enum):
     SKIPPED = "skipped"  # Dynamo passed over the frame, without a break
     GENERATOR = "generator"  # compiled only where a compiled function runs it
     SUPPRESSED = "suppressed_error"
+    AROUND = "function_around"  # a comprehension in a function that runs eagerly itself
     LIMIT = "recompile_limit"
     STANCE = "stance"
     DISABLED = "disabled"
@@ -130,7 +131,9 @@ def parts_of(function: Function) -> Iterator[EagerPart]:
         suppressed = next((frame.suppressed for frame in function.frames if frame.suppressed), None)
         skipped = next((event for event in broken if event.outcome is BreakOutcome.SKIPPED_FRAME), None)
         reason, why, place = Reason.SKIPPED, function.reason, None
-        if function.generator:
+        if function.around:
+            reason, why = Reason.AROUND, function.around
+        elif function.generator:
             reason = Reason.GENERATOR
         elif suppressed:
             reason, why, place = Reason.SUPPRESSED, suppressed.reason, suppressed.failure_line

@@ -205,7 +205,7 @@ def _functions(covered: Coverage, reports: tuple[RecompileReport, ...]) -> Itera
     if not any(report.limit for report in reports):
         yield from (Finding(Severity.HIGH, function) for function in covered.treated(Treatment.LIMIT))
     for function in covered.treated(Treatment.EAGER):
-        if not any(frame.breaks or frame.suppressed for frame in function.frames):
+        if not (function.around or any(frame.breaks or frame.suppressed for frame in function.frames)):
             is_heavy = function.own and not function.generator
             yield Finding(Severity.HIGH if is_heavy else Severity.LOW, function)
     for function in covered.treated(Treatment.UNFINISHED):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -50,6 +50,9 @@ _WITHOUT_GRAPHS = (Outcome.UNFINISHED, Outcome.TRACED)
 GIVEN_UP = (Outcome.SKIPPED, Outcome.FAILED)
 
 
+# Frames of their own: of lists, sets and dicts up to Python 3.11, of generator expressions always. Dynamo tries them by
+# themselves only where the function that they stand in runs eagerly.
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 SUPPRESS_ERRORS = "_dynamo.config.suppress_errors"
 
 
@@ -75,6 +78,9 @@ class Treatment(Enum):
     def is_idle(self) -> bool:
         """Whether there was nothing to compile, or nobody asked for that."""
         return self in {Treatment.TRACED, Treatment.EMPTY}
+
+
+_NOT_WHOLE = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT)
 
 
 class FunctionName(Struct, frozen=True, order=True):
@@ -138,6 +144,7 @@ class Function(Struct, frozen=True):
     own: bool = True  # the user's own, not a library's
     owner: Owner = Owner()  # whose it is; of a library's, what to do from where the user calls it
     generator: bool = False  # by itself it is never compiled, only within a function
+    around: str = ""  # of a comprehension that runs eagerly: the function that it stands in, which does so first
 
     @property
     def is_call(self) -> bool:
@@ -249,7 +256,21 @@ def _functions(frames: Sequence[Frame], own: Ownership, known: Sources) -> tuple
             before = [name for name in starts.get((home.file, home.name), ()) if name.line <= at]
             home = max(before, key=lambda name: name.line, default=home)
         members.setdefault(home, []).append(frame)
-    return tuple(_function(name, tuple(group), own, known) for name, group in members.items())
+    functions = [_function(name, tuple(group), own, known) for name, group in members.items()]
+    eager = {(f.name.file, f.name.name) for f in functions if f.treatment in _NOT_WHOLE}
+    return tuple(replace(f, around=_around(f, eager)) if _is_comprehension(f) else f for f in functions)
+
+
+def _is_comprehension(function: Function) -> bool:
+    return function.treatment is Treatment.EAGER and function.name.name.endswith(COMPREHENSIONS)
+
+
+def _around(function: Function, eager: Container[tuple[str, str]]) -> str:
+    """Return the function that a comprehension stands in, if that runs eagerly."""
+    outer = function.name.name
+    while outer.endswith(COMPREHENSIONS):
+        outer = outer.rpartition(".")[0]
+    return outer if (function.name.file, outer) in eager else ""
 
 
 def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, known: Sources) -> Function:

@@ -142,6 +142,8 @@ def _why(one: StillEager, fix: Fix) -> tuple[Part, ...]:
     part = one.parts[0]
     at, said = fix.as_it_was(part.place), _first(part.why)
     where: tuple[Part, ...] = (At(at), f", `{one_line(at.code, 80)}`") if at else ("an unknown line",)
+    if part.reason is Reason.AROUND:
+        return (f"it runs eagerly because `{said}` does.",)
     if part.reason is Reason.GRAPH_BREAK and part.extent is Extent.REST:
         return ("what comes after the graph break at ", *where, ", is not compiled.")
     if part.reason is Reason.GRAPH_BREAK:
