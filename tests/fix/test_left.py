@@ -126,6 +126,13 @@ class Counted:
         self.seen.append(1)
         return x * len(self.seen)
 
+@torch._dynamo.decorators.skip
+def kept(x):
+    return x * 2
+
+def calls_kept(x):
+    return kept(x.sin()).cos()
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -353,6 +360,15 @@ def test_a_generator_expression_in_a_function_that_runs_eagerly_says_so(user: Mo
     assert "`counted.<genexpr>`: it runs eagerly because `counted` does." in text
     assert "error was suppressed" not in text
     assert not [one for one in first.findings if isinstance(one.evidence, Function)]
+
+
+def test_breaks_that_the_change_itself_makes_are_counted(user: ModuleType) -> None:
+    first, with_it = seen(user.drawn), replace(seen(user.calls_kept), results=Results.EQUAL)
+    other = Offer(Target(None, "something else"), Setting("x = 1"))
+    best = Trial((other,), {}, first.figures, with_it, helps=True)
+    named = "1 of these graph breaks is at calls of kept, which the change keeps in Python."
+    assert named in said(Fix(first, (best,), best))
+    assert "which the change keeps" not in said(Fix(with_it, (best,), best))
 
 
 def test_a_function_whose_compilation_fails_says_with_what() -> None:

@@ -153,6 +153,7 @@ class Observed(Struct, frozen=True):
     computed: frozenset[tuple[str, str]] = frozenset()  # lines, by file and text, of which something is in a graph
     inlined: frozenset[tuple[str, str]] = frozenset()  # functions that torch compiles, each with one that it inlines
     eager: tuple[StillEager, ...] = ()
+    kept_out: tuple[str, ...] = ()  # of each break at a call of a function that is kept out of the compiler, its name
     others: OtherInputs = OtherInputs()  # calls with other inputs than the program's own
     refuted_by: OtherCall | None = None  # the first of them that speaks against what was changed
     is_one_sided: bool = False  # a branch that was changed went one way in all calls: nothing is known of the other

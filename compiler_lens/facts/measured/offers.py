@@ -37,7 +37,7 @@ from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
 from compiler_lens.facts.overview.all_clear import against
 from compiler_lens.facts.overview.eager import Extent, parts_of
 from compiler_lens.facts.overview.explanation import Explanation, explain
-from compiler_lens.facts.program.coverage import Function, Treatment
+from compiler_lens.facts.program.coverage import Function, Treatment, is_disabling
 from compiler_lens.facts.program.owners import Owner, Whose, owner_of
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
@@ -77,8 +77,16 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         findings=explained.findings, against=against(recording, explained),
         computed=frozenset((line.file, line.code.strip()) for line in computed),
         inlined=frozenset(_inlined(recording)),
-        eager=tuple(_still_eager(one, explained) for one in eager), drawn_at=drawn_at(recording, own),
+        eager=tuple(_still_eager(one, explained) for one in eager),
+        kept_out=tuple(_kept_out(recording)), drawn_at=drawn_at(recording, own),
     )  # fmt: skip
+
+
+def _kept_out(recording: Recording) -> Iterator[str]:
+    """Yield the name of the function of each break that somebody asked for, from torch's `<function f at 0x7f>`."""
+    causes = (event.causes[0] for event in recording.graph_breaks if event.causes)
+    found = (one.context.partition("<function ")[2].partition(" at ")[0] for one in causes if is_disabling(one))
+    yield from filter(None, found)
 
 
 def _still_eager(function: Function, explained: Explanation) -> StillEager:

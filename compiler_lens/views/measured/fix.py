@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
@@ -452,6 +453,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     gain = _gain(best.before, after)
     is_whole = after and not any(getattr(after, name) for name in _FIGURES)
     yield paragraph(*coded(f"{gain}, with {same}.{still}"), tone=Tone.GOOD if is_whole else Tone.WARN)
+    yield from _kept(fix.first, best.observed)
     yield from eager_blocks(fix, best.observed)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     if after and after.graph_breaks == eager == 0:
@@ -460,6 +462,14 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if packages:
         said = f"It changes code of {' and '.join(packages)}: a patch to send to its authors."
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
+
+
+def _kept(first: Observed, best: Observed) -> Iterator[Block]:
+    """Tell of breaks that the change itself makes, where compiled code calls what it keeps in Python."""
+    made = Counter(name for name in best.kept_out if name not in first.kept_out)
+    for name, breaks in made.items():
+        said = f"{plural(breaks, 'of these graph breaks is', 'of these graph breaks are')} at calls of `{name}`"
+        yield paragraph(*coded(f"{said}, which the change keeps in Python."), tone=Tone.QUIET)
 
 
 def _how_to_have_it(fix: Fix, kept: str) -> Block:
