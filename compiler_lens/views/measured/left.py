@@ -124,7 +124,7 @@ def _tried(one: Left, numbers: Mapping[Edit, int]) -> str:
 def eager_blocks(fix: Fix, seen: Observed) -> Iterator[Block]:
     """Yield why each function still runs eagerly, by its name."""
     for one in seen.eager[:_SHOWN]:
-        yield paragraph(strong(f"`{one.function.name}`"), ": ", *_why(one, fix), indent=2, limit=4)
+        yield paragraph(strong(f"`{one.function.name}`"), ": ", *_why(one, fix), indent=2, limit=6)
     if len(seen.eager) > _SHOWN:
         yield line(quiet(f"… {plural(len(seen.eager) - _SHOWN, 'more function')}"), indent=2)
 
