@@ -510,3 +510,11 @@ def test_what_else_is_offered_for_a_function_in_two_is_tried_beside_the_rest() -
     found = Search(seen(5, A, split, B), {"train.py": TEXT + TWO_CALLS}, "train.py", attempt).result()
     assert found.best is not None
     assert set(found.best.offers) == {A, B}
+
+
+def test_what_helps_and_was_not_looked_at_closer_is_kept_beside_a_recording_only_as_a_part_of_the_best() -> None:
+    other = offer("a", "3")
+    program = Program({"211": seen(1, B), "311": seen(1, B), "121": seen(1, A, other), "221": seen(0)})
+    found = program.searched(seen(2, A, other, B))
+    assert program.confirmed == [(A, B)]
+    assert [one.code for one in found.of_each] == ["a = 2", "b = 2"]

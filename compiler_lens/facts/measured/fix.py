@@ -193,6 +193,7 @@ class Trial(Struct, frozen=True):
     observed: Observed
     helps: bool  # more is compiled than without its last offers, and it computes the same as far as is known
     new: int = 1  # how many of its offers, the last ones, were made at once
+    is_checked: bool = True  # it was looked at closer, or nobody asked for that
 
     @property
     def last(self) -> tuple[Offer, ...]:
@@ -218,11 +219,17 @@ class Fix(Struct, frozen=True):
 
     @property
     def of_each(self) -> tuple[Tried, ...]:
-        """What each offer did by itself, or else with the others of the best, for whoever reads the recording."""
+        """What each offer did by itself, or else with the others of the best, for whoever reads the recording.
+
+        Of what helps by itself, and was neither looked at closer nor is a part of the best, nothing is told.
+        """
+        best = self.best.offers if self.best else ()
+        edits = {offer.edit for offer in best}
         alone = [trial for trial in self.tried if len(trial.offers) == 1]
         known = {trial.offers[0].edit for trial in alone}
-        made = [(trial.offers[0], trial) for trial in alone]
-        made += [(offer, self.best) for offer in self.best.offers if offer.edit not in known] if self.best else []
+        sure = [one for one in alone if one.is_checked or not one.helps or one.offers[0].edit in edits]
+        made = [(trial.offers[0], trial) for trial in sure]
+        made += [(offer, self.best) for offer in best if offer.edit not in known] if self.best else []
         return tuple(
             Tried(
                 offer.target.at, offer.target.kind, offer.code, trial.before, trial.observed.figures,

@@ -104,7 +104,6 @@ class Search:
         if best and self._improved_without_split(best):
             best = self._best()
         best = self._with_hidden(self._pruned(best)) if best else None
-        self._look_at_others(best)
         return self._found(best)
 
     def _found(self, best: Trial | None) -> Fix:
@@ -118,13 +117,6 @@ class Search:
             and not (one.reason is NotTriedBecause.NOT_THERE and one.target.key in done)
         ]
         return Fix(self._first.observed, tuple(self._tried), best, once(left, self._first.texts), self._first.texts)
-
-    def _look_at_others(self, best: Trial | None) -> None:
-        """Look closer at what helps by itself and is no part of the best: whoever reads of it may take it."""
-        known = {offer.edit for offer in best.offers} if best else set()
-        for trial in list(self._tried):
-            if trial.helps and len(trial.offers) == 1 and trial.offers[0].edit not in known:
-                self._is_confirmed(trial.offers)
 
     def _best(self) -> Trial | None:
         cost = self._first.observed.whole_cost
@@ -147,7 +139,7 @@ class Search:
         self._confirmed.add(offers)
         helps = trial.helps and observed.results is not Results.DIFFER
         self._states[offers] = self._by_texts[frozenset(state.texts.items())] = replace(state, observed=observed)
-        self._tried[place] = replace(trial, observed=observed, helps=helps)
+        self._tried[place] = replace(trial, observed=observed, helps=helps, is_checked=True)
         if not helps and (len(offers) == 1 or offers[:-1] in self._confirmed):
             self._failed.add(offers[-1].edit)
         return helps
@@ -384,8 +376,8 @@ class Search:
         found = self._states[every] = State(self._attempt(texts, every), texts, every)
         self._by_texts[frozenset(texts.items())] = found
         helps = self._is_better(found, base)
-        figures = self._first.observed.figures
-        self._tried.append(Trial(every, texts, figures, found.observed, helps, len(offers)))
+        figures, is_checked = self._first.observed.figures, self._confirm is None
+        self._tried.append(Trial(every, texts, figures, found.observed, helps, len(offers), is_checked))
         is_wrong = found.observed.results is Results.DIFFER or (found.observed.error and not base.observed.error)
         if len(offers) == 1 and is_wrong:
             (self._failed_on_unknown if is_unknown else self._failed).add(offers[0].edit)
