@@ -104,6 +104,40 @@ class Model(torch.nn.Module):
         # what is returned
         return y.exp()
 """,
+    "a way out that counts and says why": """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.means, self.skipped = [], 0
+
+    def forward(self, x):
+        y = x * 2
+        mean = y.mean().item()
+        self.means.append(mean)
+        if mean > 6:
+            self.skipped += 1
+            print(f"stop at {mean:.1f}")
+            return None
+        z = y + 1
+        log.info("mean %.1f", mean)
+        return z.sqrt()
+""",
+    "a check for nan": """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.losses = []
+
+    def forward(self, x):
+        loss = (x / (x - 2)).log().mean()
+        if torch.isnan(loss):
+            log.warning("nan")
+            return 0.0
+        value = round(loss.item(), 2)
+        self.losses.append(value)
+        scaled = loss * 2
+        return scaled
+""",
     "nothing that is returned": """
 class Model(torch.nn.Module):
     def forward(self, x):
@@ -331,6 +365,41 @@ def f(x):
     if x.dim() == 1:
         return x
     return x * 2
+""",
+    "a way out before a module that may count": """
+def f(self, x):
+    y = x * 2
+    if y.sum() > 1:
+        self.skipped += 1
+        return None
+    return self.net(y)
+""",
+    "a way out before a function that nobody knows": """
+def f(x):
+    y = x * 2
+    if y.sum() > 1:
+        print("large")
+        return None
+    z = noted(y)
+    return z
+""",
+    "a way out before what is written in place": """
+def f(x):
+    y = x * 2
+    if y.sum() > 1:
+        print("large")
+        return None
+    x.mul_(2)
+    return y
+""",
+    "a way out from within a loop": """
+def f(x):
+    y = x * 2
+    for n in range(3):
+        if y.sum() > n:
+            print("large")
+            return None
+    return y
 """,
     "a name that is not always there": """
 def f(x, on):

@@ -73,16 +73,18 @@ def books(text: str, name: str) -> Books | None:
         return None
     last = function.body[-1]
     returned = last if isinstance(last, ast.Return) else None
+    if not all(_leaves(site, one) for one in function.body if one is not last and _returns(one)):
+        return None
     return _told_apart(site, function, function.body[:-1] if returned else function.body, returned)
 
 
 def _is_plain(function: ast.FunctionDef) -> bool:
     arguments, body = function.args, function.body
-    nested = [n for one in body if not isinstance(one, ast.Return) for n in ast.walk(one)]
+    nested = [n for one in body for n in ast.walk(one)]
     starts = zip([function.lineno, *(one.end_lineno or 0 for one in body)], body, strict=False)
     return (
         not (arguments.vararg or arguments.kwarg)
-        and not any(isinstance(n, (*_NEVER, ast.Return, ast.FunctionDef, ast.ClassDef)) for n in nested)
+        and not any(isinstance(n, (*_NEVER, ast.FunctionDef, ast.ClassDef)) for n in nested)
         and all(end < one.lineno for end, one in starts)
     )
 
@@ -93,13 +95,14 @@ def _told_apart(
     before: list[ast.stmt] = []
     core: list[ast.stmt] = []
     after: list[ast.stmt] = []
+    computing = _computing(site, body, returned)
     for number, one in enumerate(body):
-        rest: list[ast.stmt] = [other for other in body[number + 1 :] if not _keeps_books(site, other)]
+        rest: list[ast.stmt] = [other for other in body[number + 1 :] if other in computing]
         rest += [returned] if returned and not _is_names(returned) else []
         is_text = number == 0 and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
-        if is_text or (_keeps_books(site, one) and not core):
+        if is_text or (one not in computing and not core):
             before.append(one)
-        elif not _keeps_books(site, one):
+        elif one in computing:
             core.append(one)
         elif not _stored([one]) & _loaded(rest):
             if not _may_wait(one, rest):
@@ -112,7 +115,41 @@ def _told_apart(
     return Books(site, function, tuple(before), tuple(core), tuple(after), returned) if core else None
 
 
+def _computing(site: Site, body: Sequence[ast.stmt], returned: ast.Return | None) -> list[ast.stmt]:
+    """Return the statements that do more than to keep books: a number of a tensor's is for what reads it."""
+    found: list[ast.stmt] = []
+    for one in reversed(body):
+        is_for_books = _takes_number(site, one) and not _stored([one]) & _loaded(
+            [*found, *([returned] if returned else [])]
+        )
+        if not (is_for_books or _keeps_books(site, one)):
+            found.append(one)
+    return found
+
+
+def _takes_number(site: Site, node: ast.stmt) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Name()], value=value) if all(only_says(site, n) for n in ast.walk(value)):
+            return any(called(call) == "item" for call in calls_in(value))
+    return False
+
+
+def _returns(node: ast.stmt) -> bool:
+    return any(isinstance(n, ast.Return) for n in ast.walk(node))
+
+
+def _leaves(site: Site, node: ast.stmt) -> bool:
+    """Return whether a statement asks for something, says or counts, and returns a constant then."""
+    match node:
+        case ast.If(test=test, body=[*said, ast.Return(value=None | ast.Constant())], orelse=[]):
+            is_asked = all(_asks_only(site, n) for n in ast.walk(test))
+            return is_asked and all(_keeps_books(site, one) and not _returns(one) for one in said)
+    return False
+
+
 def _keeps_books(site: Site, node: ast.stmt) -> bool:
+    if _returns(node):
+        return _leaves(site, node)
     match node:
         case ast.If(test=test, body=body, orelse=[]):
             return all(_asks_only(site, n) for n in ast.walk(test)) and all(_is_said(site, one) for one in body)
@@ -161,6 +198,19 @@ def _roots(node: ast.expr) -> Iterator[str]:
             yield from _roots(owner)
 
 
+def _can_be_thrown_away(node: ast.stmt) -> bool:
+    """Return whether a statement computes and does nothing else, as far as the text shows: no module is called."""
+    is_plain = isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return)) and not _changed([node])
+    return is_plain and not any(
+        isinstance(call.func, ast.Name) or dotted(call.func).startswith("self.") for call in calls_in(node)
+    )
+
+
+def _asks(node: ast.stmt) -> bool:
+    names = {dotted(call.func) for call in calls_in(node)}
+    return bool(names & (_CLOCKS | _DRAWS))
+
+
 def _draws(node: ast.stmt) -> bool:
     names = [dotted(call.func) for call in calls_in(node)]
     return bool(_DRAWS.intersection(names)) and not _CLOCKS.intersection(names)
@@ -177,7 +227,9 @@ def _may_draw(site: Site, core: Sequence[ast.stmt]) -> bool:
 
 def _may_wait(node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     """Return whether a statement that keeps books does the same after some others."""
-    if isinstance(node, ast.Assign):  # a clock that is asked in between, a number of a series
+    if isinstance(node, ast.Assign) and _asks(node):  # a clock that is asked in between, a number of a series
+        return False
+    if _returns(node) and not all(_can_be_thrown_away(one) for one in rest):
         return False
     if any(isinstance(n, (ast.Raise, ast.Assert)) for one in rest for n in ast.walk(one)):  # it is said before that
         return False
@@ -484,6 +536,12 @@ def lines_of_books(text: str, name: str) -> frozenset[int]:
     inside = next((one for one in tree.body if one.lineno <= found.function.lineno <= (one.end_lineno or 0)), None)
     slices = _slices(inside, _lists(found)) if inside else []
     return found.lines | {one.lineno for one in slices}
+
+
+def leaves_early(text: str, name: str) -> bool:
+    """Return whether a function, by its qualified name, asks after computing whether to return before its end."""
+    found = books(text, name)
+    return found is not None and any(_returns(one) for one in found.after)
 
 
 # -- what functions that it calls add to lists of the module's

@@ -22,7 +22,7 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import collects, lines_of_books, name_at
+from compiler_lens.facts.measured.bookkeeping import collects, leaves_early, lines_of_books, name_at
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.draws import drawn_at
@@ -214,6 +214,7 @@ _SPLIT = (
     "`{name}` itself is Python then, at each call, also where `fullgraph=True` is asked for: it keeps time, counts,"
     " adds to lists and says what it said; what it computes is `{inner}`, which is compiled"
 )
+_LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
 _COLLECTED = (
     "; what compiled code adds is in the list after the call, not within it, and calls of `{name}` alone put it there"
 )
@@ -233,8 +234,9 @@ def _splits(targets: Iterable[Target], recording: Recording, own: Ownership) -> 
             is_inner = at.line not in kept and target.frame == name.rpartition(".")[2] and collects(text, at.line)
             if at.line in kept or is_inner:
                 edit = edits.Split(defined.file, name, (at.code.strip(),) if is_inner else ())
-                price = _SPLIT.format(name=name, inner=f"{name.rpartition('.')[2]}_computed")
-                yield Offer(target, edit, price + (_COLLECTED.format(name=name) if is_inner else ""))
+                said = _SPLIT + (_LEAVES if leaves_early(text, name) else "") + (_COLLECTED if is_inner else "")
+                inner = f"{name.rpartition('.')[2]}_computed"
+                yield Offer(target, edit, said.format(name=name, inner=inner))
 
 
 def _last_resorts(
