@@ -51,6 +51,8 @@ class Offer(Struct, frozen=True):
     takes_value: bool = False  # a tensor's value is taken for granted in compiled code
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
     keeps_computed: bool = False  # it helps only where all that was in a graph still is
+    may_lose: frozenset[tuple[str, str]] = frozenset()  # but these lines, by file and text
+    is_final: bool = False  # the last of last resorts: it ends breaks and recompiles only by compiling less
     needs_both: bool = False  # it is believed only where both sides of the branch were taken
     may_raise: bool = False  # in compiled code it raises where what it takes for granted does not hold, as it says
 
@@ -177,6 +179,13 @@ class Observed(Struct, frozen=True):
         if self.figures is None or self.counts is None:
             return (1,)
         return (0, self.figures.eager_functions, *self.counts.cost[:-1])
+
+    def spares(self, before: Observed) -> bool:
+        """Return whether there are fewer graph breaks or recompiles than before, and no more of what else hurts."""
+        if len(self.cost) != len(before.cost):
+            return False
+        pairs = list(zip(self.cost, before.cost, strict=True))
+        return all(now <= then for now, then in pairs) and any(now < then for now, then in pairs[-2:])
 
     @property
     def whole_cost(self) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.bookkeeping import collects, leaves_early, lines_of_books, name_at
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
+from compiler_lens.facts.measured.disabled import Disabling
 from compiler_lens.facts.measured.draws import drawn_at
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
@@ -42,6 +43,7 @@ from compiler_lens.facts.program.owners import Owner, Whose, owner_of
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.model import BreakCause, Figures, GraphStage, Outcome, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery, package_of
@@ -64,6 +66,7 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         *_offered(recording, explained, own),
         *(offer for one in marks for offer in _marks(one, called)),
         *_wrappers(recording, inner, computed),
+        *_disabled(recording, explained, Disabling(recording, own, computed)),
     ]
     found += _splits([one.target for one in found], recording, own)
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
@@ -105,8 +108,7 @@ def _offered(recording: Recording, explained: Explanation, own: Ownership) -> It
         if compilation.outcome is Outcome.FAILED and at and cause:
             yield from _of_failure(at, cause, known, seen, own)
     for report in explained.recompiles:
-        asking = [cause for cause in report.causes if not cause.benign]
-        for changed in (asking or report.causes) if not report.benign else ():  # all expected, but for the limit
+        for changed in _asking(report):
             yield from _of_recompile(changed, recording, own)
     yield from _of_first_calls(recording, known, own)
 
@@ -259,6 +261,31 @@ def _wrappers(
             yield Offer(_target(card, recording), *mark, is_last_resort=True, keeps_computed=True)
 
 
+def _disabled(recording: Recording, explained: Explanation, disabling: Disabling) -> Iterator[Offer]:
+    """Give `torch.compiler.disable` on functions in which breaks or recompiles are left."""
+    asked: list[tuple[Target, tuple[SourceLine, ...], str]] = []
+    for card in explained.cards:
+        is_meant = card.disabled or card.owner.whose is Whose.BY_DESIGN
+        if card.own and not is_meant:
+            asked.append((_target(card, recording), card.chain, card.gb_type))
+    for report in explained.recompiles:
+        for cause in _asking(report):
+            target = _target_of(cause, recording)
+            failures = [failure for change in cause.changes for failure in change.recompile.failures]
+            chain = max((failure.user_stack for failure in failures), key=len, default=())
+            asked.append((target, chain, "compiled again too often"))
+    made: set[tuple[str, int]] = set()
+    for target, chain, reason in asked:
+        for mark in disabling.marks(chain, reason):
+            if (mark.lines.file, mark.lines.near) in made:
+                continue
+            made.add((mark.lines.file, mark.lines.near))
+            yield Offer(
+                target, mark.lines, mark.price, is_last_resort=True, keeps_computed=True, may_lose=mark.may_lose,
+                is_final=True,
+            )  # fmt: skip
+
+
 def _marks(at: tuple[Target, Markable], called: Sequence[Called]) -> Iterator[Offer]:
     target, function = at
     for one in hatches(function, target.kind, called):
@@ -301,11 +328,21 @@ def _of_first_calls(recording: Recording, known: Sources, own: Ownership) -> Ite
 
 
 def _of_recompile(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:
-    recompiled = {one.recompile.compile_id for one in cause.changes}
-    target = Target(cause.line, cause.cause.value, _frame(recompiled, recording))
+    target = _target_of(cause, recording)
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     if setting := cause.fix.setting:
         offers.append(Offer(target, edits.Setting(setting.code), setting.price))
     yield from offers
     if not offers:
         yield NotTried(target, cause.fix.change, NotTriedBecause.NO_EDIT)
+
+
+def _asking(report: RecompileReport) -> Sequence[RecompileCause]:
+    """Return the causes of recompiles that ask for a change; where all are expected, but for the limit, all of them."""
+    asking = [cause for cause in report.causes if not cause.benign]
+    return (asking or report.causes) if not report.benign else ()
+
+
+def _target_of(cause: RecompileCause, recording: Recording) -> Target:
+    recompiled = {one.recompile.compile_id for one in cause.changes}
+    return Target(cause.line, cause.cause.value, _frame(recompiled, recording))

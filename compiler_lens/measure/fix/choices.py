@@ -51,6 +51,14 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
     return [one for one in offers if one in wide or one in says_less or one.target.kind in kinds]
 
 
+def keeps_enough(added: Sequence[Offer], now: Observed, before: Observed) -> bool:
+    """Whether what marks of torch's keep out of graphs is no more than they may."""
+    may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
+    if any(offer.keeps_computed for offer in added) and not before.computed <= now.computed | may_lose:
+        return False
+    return now.spares(before) or not any(offer.is_final for offer in added)
+
+
 def stands_in(offer: Offer, lines: AbstractSet[str]) -> bool:
     """Whether what an offer has written, or the line that it is for, is among some lines."""
     at = offer.target.at

@@ -13,6 +13,7 @@ from compiler_lens.measure.fix.choices import (
     RECOMPILES,
     State,
     doubtful,
+    keeps_enough,
     once,
     one_for_each_target,
     ranked,
@@ -242,7 +243,10 @@ class Search:
         seen = base.observed
         if self._more is None or not (seen.is_markable or any(offer.is_last_resort for offer in seen.offers)):
             return None
-        return self._round(replace(base, observed=self._more(seen) if seen.is_markable else seen), is_last=True)
+        seen = self._more(seen) if seen.is_markable else seen
+        rounds = (tuple(one for one in seen.offers if one.is_final is is_final) for is_final in (False, True))
+        states = (replace(base, observed=replace(seen, offers=offers)) for offers in rounds)
+        return next((found for one in states if (found := self._round(one, is_last=True)) is not None), None)
 
     def _round(self, base: State, *, is_last: bool = False) -> State | None:
         """Try the offers of a state on top of it: many at once, or each and then what helps; None where none does."""
@@ -406,7 +410,7 @@ class Search:
         if now.results is not Results.EQUAL and any(offer.is_last_resort or offer.needs_both for offer in found.offers):
             return False
         added = [offer for offer in found.offers if offer not in base.offers]
-        if any(offer.keeps_computed for offer in added) and not before.computed <= now.computed:
+        if not keeps_enough(added, now, before):
             return False
         if now.cost != before.cost:
             return now.cost < before.cost
