@@ -10,7 +10,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from types import MethodType
+from types import CodeType, MethodType
 from typing import Any
 
 from compiler_lens.capture import fusion, sidecar, sources
@@ -128,24 +128,23 @@ def _frame_facts(frame: Any, backend: Any, *, is_ours: bool) -> dict[str, Any]:
 
 def _add_names(facts: dict[str, Any], frame: Any) -> None:
     """Add what the author calls it: the class of the module whose frame it is, its object, the function."""
-    receiver = _receiver_name(frame)
+    code, values = frame.f_code, frame.f_locals
+    receiver = _receiver_name(code, values)
     name = receiver or "self"
-    is_there = name in frame.f_code.co_varnames + frame.f_code.co_freevars
-    value = frame.f_locals.get(name) if is_there else None
+    value = values.get(name) if name in code.co_varnames or name in code.co_freevars else None
     owner = value.__self__ if type(value) is MethodType else value
     facts["module"], facts["receiver"] = dynamo.module_class(value), receiver
     facts["instance"] = id(owner) if receiver else 0
-    facts.update(sources.definition(frame))
+    facts.update(sources.definition(code, values))
 
 
-def _receiver_name(frame: Any) -> str:
+def _receiver_name(code: CodeType, values: Mapping[str, Any]) -> str:
     """What a method calls its object, `self` as a rule; `fn` in torch's wrapper around a module; else empty."""
-    code = frame.f_code
     if code.co_filename.endswith(WRAPPER_FILE):
         return "fn"
     method = plain_function(code.co_name)
     for name in code.co_varnames[: code.co_argcount]:  # a resume function has its values of the stack before them
-        chain = sources.decorated(_of_class(type(frame.f_locals.get(name)), method))
+        chain = sources.decorated(_of_class(type(values.get(name)), method))
         theirs = chain[-1].__code__ if chain else None
         if theirs is not None and theirs.co_varnames[: min(theirs.co_argcount, 1)] == (name,):
             return str(name)
@@ -166,14 +165,12 @@ def _stack(tap: Tap, _arguments: Arguments, original: Function) -> Function:
     """Leave our frames out of a stack, before torch leaves out a number of its own."""
 
     def hooked(tb: Any, *args: Any, **kwargs: Any) -> Any:
-        shown = tb
+        shown: list[Any] = []
+        tap.safely("stack", leave_out, tb, shown)
+        return original(shown[0] if shown else tb, *args, **kwargs)
 
-        def leave_out() -> None:
-            nonlocal shown
-            shown = without_our_frames(tb)
-
-        tap.safely("stack", leave_out)
-        return original(shown, *args, **kwargs)
+    def leave_out(tb: Any, shown: list[Any]) -> None:
+        shown.append(without_our_frames(tb))
 
     return hooked
 

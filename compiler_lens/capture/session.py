@@ -29,7 +29,7 @@ from compiler_lens.capture.sources import source_event
 from compiler_lens.capture.torch_api import dynamo, graphs
 from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import NO_ID, Event, TorchId
-from compiler_lens.recording.journal import JournalWriter, TimedRow, unpacked
+from compiler_lens.recording.journal import JournalWriter, TimedRow, encoded, unpacked
 
 _MOST_FORKS = 256  # lines that fork: more of them share the last byte
 _MOST_CALLS = 10_000  # eager calls that wait to be told
@@ -50,7 +50,7 @@ class Session:
         self.everything = 0
         self.unwritten: list[tuple[str, str]] = []  # problems that the journal could not take
         self._listener = listener
-        self._said: set[str] = set()
+        self._said: set[str | bytes] = set()
         self._files: set[str] = set()  # whose text was asked for
         self._has_failed = False
         # Calls under a stance, until they are told. No lock: a signal's handler may call, and a fork have it held.
@@ -154,7 +154,7 @@ class Session:
 
     def is_first(self, event: Event) -> bool:
         """Return whether nothing like it was noted yet: a stance may be taken in each step of a loop."""
-        told = f"{event.name} {event.meta}"
+        told = encoded([event.name, event.meta])  # which takes a quarter of what their repr() does
         is_first = told not in self._said
         self._said.add(told)
         return is_first
@@ -308,7 +308,7 @@ class Attribution:
         self._runs = itertools.count()
         self._latest: dict[str, tuple[TorchId, FrameRecord]] = {}
         # By the id of a CompileContext, a call's without one of its TracingContext: torch keeps that for the backward.
-        self._records: _Kept = {}
+        self.by_context: _Kept = {}
         # And without either by AOTAutograd's number of the graph, as long as torch keeps that for the backward.
         self._calls: _Kept = {}
 
@@ -326,9 +326,9 @@ class Attribution:
         if self.local.frames:
             record = self.local.frames[-1]
             if record.is_call and tracing is not None:
-                _keep(self._records, id(tracing), record, while_alive=tracing)
+                _keep(self.by_context, id(tracing), record, while_alive=tracing)
             return record
-        if later := self._records.get(id(tracing)):  # a backward that is compiled later
+        if later := self.by_context.get(id(tracing)):  # a backward that is compiled later
             return later[0]
         if self._calls and (later := self._calls.get(graphs.number_in_progress())):
             return later[0]
@@ -341,26 +341,21 @@ class Attribution:
         if frames and frames[-1].is_call and dynamo.tracing_context() is None:
             _keep(self._calls, number, frames[-1], while_alive=graph_module)
 
-    def known(self, context: Any) -> FrameRecord | None:
-        """Return the record of a compilation that something was noted of already."""
-        found = self._records.get(id(context))
-        return None if found is None or context is None else found[0]
-
     def of(self, context: Any, sessions: Callable[[], Sessions]) -> tuple[FrameRecord, bool]:
         """Return the record of a compilation, and whether this is the first that is seen of it.
 
         One that no frame leads to (compiled autograd's, export's, one from before we were here) is of *sessions*.
         """
-        if known := self._records.get(id(context)):
+        if known := self.by_context.get(id(context)):
             return known[0], False
         frames = self.local.frames
         if frames and frames[-1].is_call:  # export goes through Dynamo, and AOTInductor takes over export's compile id
-            _keep(self._records, id(context), frames[-1], while_alive=context)
+            _keep(self.by_context, id(context), frames[-1], while_alive=context)
             return frames[-1], False
         begins = bool(frames) and frames[-1].torch_id is None
         record = frames[-1] if begins else FrameRecord(next(self._runs), sessions(), {})
         record.torch_id = dynamo.torch_id(context)
-        _keep(self._records, id(context), record, while_alive=context)
+        _keep(self.by_context, id(context), record, while_alive=context)
         self._latest[str(context.compile_id)] = record.torch_id, record
         return record, True
 
@@ -377,7 +372,7 @@ class Attribution:
     def records(self) -> list[FrameRecord]:
         """Return the records of all compilations that torch keeps."""
         # Copies, each made in one step: other threads may be compiling.
-        return [record for record, _ in (*self._records.values(), *self._calls.values())]
+        return [record for record, _ in (*self.by_context.values(), *self._calls.values())]
 
     def forget(self, session: Session) -> None:
         """Let go of a session that was closed: compiled code lives on, and its records with it."""

@@ -9,9 +9,10 @@ import re
 import stat
 import sysconfig
 import time
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from compiler_lens.capture.torch_api import dynamo
@@ -71,12 +72,14 @@ def _folders() -> tuple[str, str]:
     return str(Path(torch.__file__).parent) + os.sep, sysconfig.get_path("stdlib")
 
 
-def definition(frame: Any) -> dict[str, Any]:
-    """Return what the author calls a frame's function, its place and parameters; empty for a resume function."""
-    code = frame.f_code
+def definition(code: CodeType, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the author calls a function, its place and parameters; empty for a resume function.
+
+    Asked of a frame's code and its local variables.
+    """
     if resumed(code.co_name):
         return {}
-    function = _module_forward(frame)
+    function = _module_forward(code, values)
     name = function.__qualname__ if function is not None else getattr(code, "co_qualname", code.co_name)
     code = function.__code__ if function is not None else code
     place = {"file": code.co_filename, "line": code.co_firstlineno, "name": name.replace("<locals>.", "")}
@@ -85,10 +88,9 @@ def definition(frame: Any) -> dict[str, Any]:
     return {"definition": place, "parameters": parameters[1:] if is_method else parameters}
 
 
-def _module_forward(frame: Any) -> FunctionType | None:
+def _module_forward(code: CodeType, values: Mapping[str, Any]) -> FunctionType | None:
     """For torch's wrapper around a module, and for decorators around its forward: that forward as it was written."""
-    code, values = frame.f_code, frame.f_locals
-    module = dynamo.wrapped_module(frame)
+    module = dynamo.wrapped_module(code, values)
     receiver = module
     if module is None and code.co_argcount:  # what a method calls self
         receiver = values.get(code.co_varnames[0])

@@ -111,8 +111,7 @@ class Tap(TraceHandler):
             self._hooked.clear()
             inductor.cudagraph_logger().removeFilter(self._hear_skip)
             for step in steps:
-                with contextlib.suppress(Exception):  # what cannot be undone must not keep the rest
-                    step()
+                _attempt(step)
             # Last: whoever opens a lens meanwhile waits for this one to be gone, and finds torch as it was.
             vars(structured_trace.trace_logger()).pop(ANCHOR, None)
 
@@ -155,13 +154,13 @@ class Tap(TraceHandler):
         late = [hook for hook, place in found if place is None]
         self._late = (*(hook for hook in self._late if hook not in lacking), *late)
         self.local.import_seconds += time.thread_time() - start
-        for hook, place in found:
-            with self._lock:
-                if self._is_done or hook.place in self._hooked:  # closed, or another thread's meanwhile
-                    continue
+        with self._lock:
+            for hook, place in found:
+                if place is None or self._is_done or hook.place in self._hooked:
+                    continue  # closed, or another thread's meanwhile
                 if isinstance(place, str):
                     self._hooked[hook.place] = place
-                elif place is not None:
+                else:
                     self._hooked[hook.place] = put_in(place, functools.partial(hook.make, self, place.arguments))
         for hook in hooks:
             reason = self._hooked.get(hook.place)
@@ -203,7 +202,8 @@ class Tap(TraceHandler):
         """Note that a frame enters the compiler."""
         self._stay_subscribed()
         if self.local.frames or dynamo.compile_context() is not None:
-            self.here()  # the compilation around it must not take this frame for its own
+            # The compilation around it must not take this frame for its own, and its timed events come before.
+            self._tell_timed_of(self.here())
         return self.attribution.enter(self._recorders(owner), facts)
 
     @property
@@ -292,22 +292,26 @@ class Tap(TraceHandler):
     def _render(self, name: str, parameters: Mapping[str, Any]) -> None:
         self._note_record(name, *structured_trace.rendered(name, parameters))
 
-    def hear_timed(self, read: Callable[[Mapping[str, Any]], TimedRow | None], parameters: Mapping[str, Any]) -> None:
+    def hear_timed(self, read: Callable[[Mapping[str, Any]], Any], parameters: Mapping[str, Any]) -> None:
         """Note the begin or end of a timed event. The smallest compilation has sixteen: no more is done than it takes.
 
-        They wait for the next event of their compilation. Nothing in here waits, so the time on the clock is ours.
+        They wait beside their compilation until something of it is written. Nothing in here waits for anything, so the
+        time on the clock is ours.
         """
         start = time.perf_counter()
         try:
-            row = read(parameters)
-            if row is None:
+            row = structured_trace.timed_row(read(parameters))
+            if row[1] not in structured_trace.BEGIN_AND_END:  # an instant
                 return
             context = dynamo.compile_context()
-            record = self.attribution.known(context)
-            if record is None:
+            found = self.attribution.by_context.get(id(context))
+            if found is None and context is not None:
+                self.safely(TIMED, self.here)  # it begins
+                found = self.attribution.by_context.get(id(context))
+            if found is None:
                 self.safely(TIMED, self._note_timed, row)
                 return
-            of = context.attempt, threading.get_ident()
+            record, of = found[0], (context.attempt, threading.get_ident())
             if record.timed_of != of:
                 self._tell_timed_of(record)
                 record.timed_of = of
@@ -362,7 +366,7 @@ class Tap(TraceHandler):
         elif record.is_call:
             run = record.run
         event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
-        if record.timed:
+        if record.timed and not waits:
             self._tell_timed_of(record)
         # Interned file names come once a process, whoever compiles; nobody knows whose CUDA graph runs.
         is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
@@ -401,31 +405,28 @@ class Tap(TraceHandler):
         if context is None:
             return self.attribution.outside(self._all_seeing)
         record, is_new = self.attribution.of(context, self._all_seeing)
-        if is_new and record.facts:
+        if is_new:
             self.begin(record)
-        elif is_new:
-            self._describe(record)
         return record
 
     def begin(self, record: FrameRecord) -> None:
         """Note that a compilation begins."""
-        self._describe(record)
         facts = record.facts
         begun = dict(facts)
-        self.safely("settings", lambda: begun.update(config=self._settings.lines(facts.get("dynamic"))))
+        self.safely("settings", self._add_settings, begun, record.sessions)
+        if not facts:  # no frame leads to it
+            return
         event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, begun)
         waits = not record.is_call  # for torch's own word that the frame begins, which comes before it is looked at
         self._give(record.sessions, event, waits=waits)
         defined = facts.get("definition") or {}
         record.keep_sources({facts.get("file", ""), defined.get("file", "")}, waits=waits)
 
-    def _describe(self, record: FrameRecord) -> None:
-        for session in record.sessions:
+    def _add_settings(self, facts: dict[str, Any], sessions: tuple[Session, ...]) -> None:
+        facts["config"] = self._settings.lines(facts.get("dynamic"))
+        for session in sessions:
             if not session.is_described:
-                self.safely("environment", self._describe_session, session, record.facts.get("dynamic"))
-
-    def _describe_session(self, session: Session, dynamic: bool | None) -> None:
-        session.describe_once(self._settings.lines(dynamic))
+                self.safely("environment", session.describe_once, facts["config"])
 
     def _all_seeing(self) -> tuple[Session, ...]:
         is_told_whose = callable(self._hooked.get(dynamo.FRAME))
@@ -435,6 +436,14 @@ class Tap(TraceHandler):
         for session in sessions:
             if session in self.sessions:
                 session.take(event, waits=waits)
+
+
+def _attempt(step: Callable[[], object]) -> bool:
+    try:
+        step()
+    except Exception:  # noqa: BLE001 -- what cannot be undone must not keep the rest
+        return False
+    return True
 
 
 def _found(place: Place) -> Found | str | None:

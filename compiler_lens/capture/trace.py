@@ -19,7 +19,7 @@ from compiler_lens.capture.torch_api import structured_trace
 from compiler_lens.capture.torch_api.frames import Sees, have_dynamo_see
 from compiler_lens.decode.fold import WANTED
 from compiler_lens.recording.event import RECORD_CONTEXT
-from compiler_lens.recording.journal import TIMED, TimedRow
+from compiler_lens.recording.journal import TIMED
 from compiler_lens.recording.resume_names import is_bytecode
 
 
@@ -37,7 +37,7 @@ class TraceHandler(logging.Handler):
         """Take a record from the locals of trace_structured(). Must not raise, either."""
         raise NotImplementedError
 
-    def hear_timed(self, read: Callable[[Mapping[str, Any]], TimedRow | None], parameters: Mapping[str, Any]) -> None:
+    def hear_timed(self, read: Callable[[Mapping[str, Any]], Any], parameters: Mapping[str, Any]) -> None:
         """Take a timed event, which `read` finds in the locals of a function of torch's. Must not raise, either."""
         raise NotImplementedError
 
@@ -102,7 +102,7 @@ class WantedOnly(list[logging.Handler]):
             return True
         caller = frame.f_back
         if caller is not None and caller.f_code is self._timed_code:
-            self._ours.hear_timed(structured_trace.timed_by, caller.f_locals)
+            self._ours.hear_timed(structured_trace.event_of_caller, caller.f_locals)
             return False
         return self._is_left_to_torch(frame)
 
@@ -115,7 +115,7 @@ class WantedOnly(list[logging.Handler]):
             return True
         if name == TIMED:
             self._timed_code = self._timed_code or structured_trace.code_of_timed(frame)
-            self._ours.hear_timed(structured_trace.timed, parameters)
+            self._ours.hear_timed(structured_trace.event, parameters)
         elif is_wanted(name):
             self._ours.render(name, parameters)
         return False

@@ -74,6 +74,11 @@ def _lines(values: Sequence[Any]) -> bytes:
         return b"".join(text.encode("utf-8", "surrogatepass") + b"\n" for text in texts)
 
 
+def encoded(value: Any) -> bytes:
+    """Return a value as it is written."""
+    return _lines([value])
+
+
 def _header() -> bytes:
     return _lines([{MAGIC: FORMAT_VERSION, "pid": os.getpid(), PROMISE: 1}])
 

@@ -24,7 +24,7 @@ class Resumed(Struct, frozen=True):
 
 def resumed(name: str) -> Resumed | None:
     """Return what a resume function's name says; None for the name of any other function."""
-    found = _NAME.match(name.partition(_PREFIX)[2])
+    found = _NAME.match(name.partition(_PREFIX)[2]) if _PREFIX in name else None
     return Resumed(found[1], int(found[2])) if found else None
 
 

@@ -86,7 +86,7 @@ def test_very_many_compilations_are_all_there_and_keep_nothing_alive(made: Made)
         size = len(lens._session.journal.contents())
         torch._dynamo.reset()
         gc.collect()  # torch's contexts and code point to each other: when they go by themselves depends on what ran before
-        kept = len(lens._tap.attribution._records)
+        kept = len(lens._tap.attribution.by_context)
         ids = len(lens._tap.attribution._latest)
     recording = lens.recording
 

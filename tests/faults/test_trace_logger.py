@@ -345,9 +345,9 @@ def timed(events: tuple[Event, ...]) -> list[tuple[str, str]]:
 
 def other_sender(self: Any, *what: Any) -> dict[str, Any]:
     name, time_ns, phase = what[:3]
-    event = {"name": name, "ts": time_ns / 1000, "ph": phase}
-    torch._logging.trace_structured("chromium_event", payload_fn=lambda: event, expect_trace_id=False)
-    return event
+    sent = {"name": name, "ts": time_ns / 1000, "ph": phase}
+    torch._logging.trace_structured("chromium_event", payload_fn=lambda: sent, expect_trace_id=False)
+    return sent
 
 
 @pytest.mark.parametrize("is_changed", [False, True])

@@ -57,9 +57,10 @@ def caller(is_wanted: Callable[[str], bool]) -> Caller:
     """Return the innermost call under way on this thread whose file is wanted; one without a file if none is."""
     seen: set[str] = set()
     through: Door | None = None
+    name = _COMPILE_FX.place.name
     frame: Any = sys._getframe(1)  # a stack of torch's or of traceback's would read every line of source
     while frame is not None:
-        file, name = frame.f_code.co_filename, _COMPILE_FX.place.name
+        file = frame.f_code.co_filename
         if frame.f_code.co_name == name and frame.f_globals.get("__name__") == _COMPILE_FX.place.module:
             through = _COMPILE_FX
         if file not in seen and is_wanted(file):

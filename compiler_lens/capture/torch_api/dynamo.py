@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from types import MethodType
+from collections.abc import Callable, Mapping
+from types import CodeType, MethodType
 from typing import Any
 
 from compiler_lens.capture.torch_api import versions
@@ -64,11 +64,11 @@ def module_class(value: Any) -> str:
     return type(value).__name__ if issubclass(type(value), torch.nn.Module) else ""
 
 
-def wrapped_module(frame: Any) -> Any:
+def wrapped_module(code: CodeType, values: Mapping[str, Any]) -> Any:
     """Return the module that torch compiles through a wrapper of its own, inner(fn) in external_utils.py; or None."""
-    if not frame.f_code.co_filename.endswith(WRAPPER_FILE):
+    if not code.co_filename.endswith(WRAPPER_FILE):
         return None
-    value = frame.f_locals.get("fn")
+    value = values.get("fn")
     value = value.__self__ if type(value) is MethodType else value
     return value if module_class(value) else None
 

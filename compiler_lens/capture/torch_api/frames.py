@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from enum import Enum
 from types import CodeType
 
@@ -20,9 +21,15 @@ def have_dynamo_see(what: Sees, codes: Iterable[CodeType]) -> None:
 
     torch runs our hooks where its frame callback is active: in a backward that is compiled within a compiled function.
     """
+    have_seen = _seeing(what)
+    for code in codes:
+        have_seen(code)
+
+
+@functools.cache
+def _seeing(what: Sees) -> Callable[[CodeType], None]:
     from torch._dynamo.eval_frame import set_code_exec_strategy
     from torch._dynamo.types import FrameAction, FrameExecStrategy
 
     strategy = FrameExecStrategy(*(getattr(FrameAction, action) for action in what.value))
-    for code in codes:
-        set_code_exec_strategy(code, strategy)
+    return lambda code: set_code_exec_strategy(code, strategy)

@@ -48,7 +48,7 @@ def node_facts(graph_module: Any, *, with_stacks: bool) -> str:
     numbers: dict[str, int] = {}  # of modules' paths
     modules: list[list[str]] = []
     stacks: dict[str, int] = {}
-    nodes: list[list[Any]] = []
+    nodes: list[tuple[Any, ...]] = []
     for prefix, graph in (("", graph_module.graph), *inside):
         for node in graph.nodes:
             meta, module, stack = node.meta, NO_INDEX, NO_INDEX
@@ -62,8 +62,9 @@ def node_facts(graph_module: Any, *, with_stacks: bool) -> str:
                 stack = stacks.setdefault(meta["stack_trace"], len(stacks))
             # A sum of gradients carries the number of the last forward op, which it has nothing to do with.
             seq_nr = None if meta.get("is_gradient_acc") else meta.get("seq_nr")
-            origins, op = _leaf_names(meta.get("from_node") or ()), str(meta.get("original_aten") or "")
-            nodes.append([prefix + node.name, origins, module, op, seq_nr, stack])
+            op = str(meta.get("original_aten") or "")
+            origins = _leaf_names(came_from) if (came_from := meta.get("from_node")) else ()
+            nodes.append((prefix + node.name, origins, module, op, seq_nr, stack))
     facts = {"modules": modules, "stacks": list(stacks), "nodes": nodes}
     try:
         return str(msgspec.json.encode(facts), "utf-8")

@@ -92,10 +92,12 @@ def printers() -> Mapping[str, Printer]:
 
 def guards(wrapper: Any, latency: float) -> str:
     """Return the text of a frame's guards, a GuardManagerWrapper, with the microseconds that a check of them takes."""
-    torchs, root = _guard_torchs(), wrapper.root
-    lines = [*_guards_in(root, "| +- ", set(), torchs)]
+    lines: list[str] = []
+    root = wrapper.root
+    _add_guards(lines, root, "| +- ", set(), _guard_torchs())
     if hasattr(root, "get_epilogue_lambda_guards"):
-        lines += [line for guard in root.get_epilogue_lambda_guards() for line in _parts(guard, "+- ")]
+        for guard in root.get_epilogue_lambda_guards():
+            _add_parts(lines, guard, "+- ")
     return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{''.join(lines)}\nGuard latency = {latency:.2f} us"
 
 
@@ -106,33 +108,34 @@ def _guard_torchs() -> tuple[Any, Any]:
     return DictGuardManager, RelationalGuard
 
 
-def _guards_in(manager: Any, begin: str, told: set[Any], torchs: tuple[Any, Any]) -> Iterator[str]:
-    """Yield the lines of what a guard manager checks, as GuardManagerWrapper in torch/_dynamo/guards.py prints it."""
+def _add_guards(lines: list[str], manager: Any, begin: str, told: set[Any], torchs: tuple[Any, Any]) -> None:
+    """Add the lines of what a guard manager checks, as GuardManagerWrapper in torch/_dynamo/guards.py prints it."""
     of_a_dict, relational = torchs
     for guard in manager.get_leaf_guards():
-        if not isinstance(guard, relational):
-            yield from _parts(guard, begin)
-        elif guard in told:  # it is of several managers
-            yield f"{begin}{type(guard).__name__}\n"
-        else:
+        is_shared = isinstance(guard, relational)  # by several managers
+        if is_shared and guard in told:
+            lines.append(f"{begin}{type(guard).__name__}\n")
+            continue
+        _add_parts(lines, guard, begin)
+        if is_shared:
             told.add(guard)
-            yield from _parts(guard, begin)
     inner = f"| {begin}"
     if isinstance(manager, of_a_dict):
         for index, pair in sorted(manager.get_key_value_managers().items()):
-            yield f"{begin}KeyValueManager pair at index={index}\n"
+            lines.append(f"{begin}KeyValueManager pair at index={index}\n")
             for name, one in zip(("KeyManager", "ValueManager"), pair, strict=True):
                 if one:
-                    yield f"{inner}{name}: {_manager(one, '')}\n"
-                    yield from _guards_in(one, f"| {inner}", told, torchs)
+                    lines.append(f"{inner}{name}: {_manager(one, '')}\n")
+                    _add_guards(lines, one, f"| {inner}", told, torchs)
     for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
-        yield f"{begin}{_manager(child, f', accessed_by={accessor.repr()}')}\n"
-        yield from _guards_in(child, inner, told, torchs)
+        lines.append(f"{begin}{_manager(child, f', accessed_by={accessor.repr()}')}\n")
+        _add_guards(lines, child, inner, told, torchs)
 
 
-def _parts(guard: Any, begin: str) -> list[str]:
+def _add_parts(lines: list[str], guard: Any, begin: str) -> None:
     name = type(guard).__name__
-    return [f"{begin}{name}: {part}\n" for part in guard.verbose_code_parts()]
+    for part in guard.verbose_code_parts():
+        lines.append(f"{begin}{name}: {part}\n")  # noqa: PERF401 -- until Python 3.12 a comprehension is a call
 
 
 def _manager(manager: Any, accessed: str) -> str:
@@ -193,8 +196,8 @@ def _lines(nodes: list[Any]) -> Iterator[str]:
             yield f"{begins}{_INDENT}# {source}\n"
             before = source
         begins = "\n"
-        ends = "".join(f"{name} = " for name in freed.get(node, ()))
-        yield f"{_INDENT}{_statement(node)}{f';  {ends}None' if ends else ''}\n"
+        ends = f";  {' = '.join(freed[node])} = None" if node in freed else ""
+        yield f"{_INDENT}{_statement(node)}{ends}\n"
 
 
 def _freed(nodes: list[Any]) -> dict[Any, list[str]]:
@@ -203,10 +206,12 @@ def _freed(nodes: list[Any]) -> dict[Any, list[str]]:
     found: dict[Any, list[str]] = {}
     for node in reversed(nodes):
         inputs = node.all_input_nodes
-        found[node] = [one.name for one in inputs if one not in seen]
+        last = [one.name for one in inputs if one not in seen]
         seen.update(inputs)
         if not node.users:
-            found[node].append(node.name)
+            last.append(node.name)
+        if last:
+            found[node] = last
     return found
 
 
@@ -219,18 +224,14 @@ def _source(stack: str | None) -> str:
 def _type(node: Any) -> str:
     value = node.meta.get("example_value")
     if type(value) is _torchs().FakeTensor:
-        sizes = f"{_sizes(value.shape)}{_sizes(value.stride())}"
-        return f': "{_torchs().dtype_abbrs[value.dtype]}{sizes}{_device(value.device)}"'
+        sizes = f"{[*value.shape]}{[*value.stride()]}"
+        return f': "{_torchs().dtype_abbrs[value.dtype]}{sizes}{_device(value.fake_device)}"'
     if type(value) not in _WITHOUT_TYPE and type(value).__module__ != "torch.return_types":
         raise _UnusualError
     return ""
 
 
 _device = functools.lru_cache(64)(str)  # torch makes it by a stream of C++
-
-
-def _sizes(sizes: Iterable[Any]) -> str:
-    return f"[{', '.join(map(str, sizes))}]"
 
 
 # -- a node's statement

@@ -6,9 +6,11 @@ backend that ends early nor a warm cache raises a false alarm.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from collections.abc import Mapping
+from operator import itemgetter
 from types import CodeType, FrameType
 from typing import Any
 
@@ -45,6 +47,7 @@ OF_A_FRAME = ("dynamo_start", "dynamo_cpp_guards_str")
 OF_AN_OUTERMOST_FRAME = ("compilation_metrics",)
 
 
+@functools.cache
 def trace_logger() -> logging.Logger:
     """Return the logger that torch's structured trace goes through."""
     return logging.getLogger("torch.__trace")
@@ -65,26 +68,25 @@ def name_of(parameters: Mapping[str, Any]) -> str:
     return name
 
 
-def timed(parameters: Mapping[str, Any]) -> tuple[str, str, float] | None:
-    """Return name, phase and microseconds of a timed event, from the locals of trace_structured(); None for an instant.
+# Of a timed event: its name, phase and microseconds. One in neither of these phases is an instant.
+timed_row = itemgetter("name", "ph", "ts")
+BEGIN_AND_END = ("B", "E")
 
-    The phase is "B" where it begins, "E" where it ends.
-    """
-    event = parameters["payload_fn"]()
-    phase = event["ph"]
-    return (event["name"], phase, event["ts"]) if phase in ("B", "E") else None
+# The event among the locals of ChromiumEventLogger._log_timed_event() in torch/_dynamo/utils.py.
+event_of_caller = itemgetter("event")
 
 
-def timed_by(parameters: Mapping[str, Any]) -> tuple[str, str, float]:
-    """Return the same from the locals of ChromiumEventLogger._log_timed_event() in torch/_dynamo/utils.py."""
-    return parameters["event_name"], parameters["phase"], parameters["time_ns"] / 1000
+def event(parameters: Mapping[str, Any]) -> Any:
+    """Return the event that trace_structured() is called with, from its locals."""
+    return parameters["payload_fn"]()
 
 
 def code_of_timed(frame: FrameType) -> CodeType | None:
-    """Return the code of that function where it has called trace_structured() with what `timed_by` reads."""
+    """Return the code of that function where it has called trace_structured() with what it has as `event`."""
     caller = frame.f_back
     try:
-        is_it = caller is not None and timed_by(caller.f_locals) == timed(frame.f_locals)
+        sent = event(frame.f_locals)
+        is_it = caller is not None and event_of_caller(caller.f_locals) is sent and timed_row(sent)[1] in BEGIN_AND_END
     except Exception:  # noqa: BLE001 -- another function, with whatever locals
         return None
     return caller.f_code if caller is not None and is_it else None
