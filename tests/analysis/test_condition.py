@@ -31,6 +31,7 @@ def explained(*blocks: tuple[int, str], file: str = FILE) -> str:
         ([(91, "a = f(x)"), (91, "b = f(x)"), (93, "lt = lt(a, b)")], 91),
         ([(90, "a = f(x)"), (93, "c = where(a, True, None, 'b c', torch.float32, slice(0, 1, None))")], 90),
         ([(90, "a = f(x)"), (93, "s = sin(a)"), (93, "gt = gt(s, 0)")], 90),
+        ([(25, "random_value_0: graph input (random_value_0)"), (93, "gt = gt(random_value_0, 0)")], 25),
         ([], None),
     ],
 )

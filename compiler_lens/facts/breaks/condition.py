@@ -14,6 +14,11 @@ from compiler_lens.recording.own_files import is_own
 _BLOCK = re.compile(
     r'^ *# File "([^"\n]+)", line (\d{1,9}), in (\S+), code: ([^\n]*)\n +(\w+) = [^\n(]*\(([^\n]*)\)$', re.MULTILINE
 )
+# A number that Python draws is an input, which torch makes at the very line that draws it: RandomValueSource in
+# torch/_dynamo/source.py.
+_DRAWN = re.compile(
+    r'^ *# File "([^"\n]+)", line (\d{1,9}), in (\S+), code: ([^\n]*)\n +(random_value_\d+): graph input ', re.MULTILINE
+)
 _STRING = re.compile(r"'[^'\n]*'")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?![\w.(=])")
 _CONSTANTS = {"None", "True", "False", "Ellipsis"}
@@ -33,6 +38,8 @@ def computed_at(explanation: str, place: SourceLine | None) -> SourceLine | None
     """
     calls = {name: _Call(SourceLine(file, int(line), function, code), _names(given))
              for file, line, function, code, name, given in _BLOCK.findall(explanation)}  # fmt: skip
+    drawn = {name: _Call(SourceLine(file, int(line), function, code), ())
+             for file, line, function, code, name in _DRAWN.findall(explanation)}  # fmt: skip
     if place is None or not calls:
         return None
     wanted, before = [next(reversed(calls))], set[str]()
@@ -42,7 +49,7 @@ def computed_at(explanation: str, place: SourceLine | None) -> SourceLine | None
         if name in before:
             continue
         before.add(name)
-        if (call := calls.get(name)) is None:
+        if (call := calls.get(name) or drawn.get(name)) is None:
             return None
         if (call.at.file, call.at.line) == (place.file, place.line):
             wanted += call.inputs
