@@ -111,7 +111,8 @@ class Tap(TraceHandler):
             self._hooked.clear()
             inductor.cudagraph_logger().removeFilter(self._hear_skip)
             for step in steps:
-                _attempt(step)
+                with contextlib.suppress(Exception):  # what cannot be undone must not keep the rest
+                    step()
             # Last: whoever opens a lens meanwhile waits for this one to be gone, and finds torch as it was.
             vars(structured_trace.trace_logger()).pop(ANCHOR, None)
 
@@ -436,14 +437,6 @@ class Tap(TraceHandler):
         for session in sessions:
             if session in self.sessions:
                 session.take(event, waits=waits)
-
-
-def _attempt(step: Callable[[], object]) -> bool:
-    try:
-        step()
-    except Exception:  # noqa: BLE001 -- what cannot be undone must not keep the rest
-        return False
-    return True
 
 
 def _found(place: Place) -> Found | str | None:

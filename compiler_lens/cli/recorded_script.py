@@ -165,7 +165,8 @@ def _typed() -> list[str]:
     """What was typed after `python`: `run` hands on -B for PYTHONDONTWRITEBYTECODE, and -u for PYTHONUNBUFFERED."""
     from compiler_lens.cli.command import interpreter
 
-    options, given = sys.orig_argv[1 : len(interpreter())], sys.orig_argv[len(interpreter()) :]
+    begin = len(interpreter())
+    options, given = sys.orig_argv[1:begin], sys.orig_argv[begin:]
     return [*(option for option in options if option != "-B"), *given[given[:1] == ["-u"] :]]
 
 

@@ -217,7 +217,7 @@ def _defined(tree: ast.Module) -> Iterator[Definition]:
             named = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
             own = named[1:] if named[:1] in (["self"], ["cls"]) else named
             parameters = (*own, *(a.arg for a in node.args.kwonlyargs))
-            start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            start = first_line(node)
             last = node.end_lineno or node.lineno
             yield Definition(outer + node.name, start, node.lineno, last, parameters, _is_generator(node))
             outer = f"{outer}{node.name}."
@@ -226,10 +226,17 @@ def _defined(tree: ast.Module) -> Iterator[Definition]:
         left += [(child, outer) for child in reversed(list(ast.iter_child_nodes(node)))]
 
 
+def first_line(node: ast.stmt) -> int:
+    """Return the line that a statement begins at; of a function or a class that of its first decorator."""
+    marks: Sequence[ast.expr] = getattr(node, "decorator_list", ())
+    return min([node.lineno, *(mark.lineno for mark in marks)])
+
+
 # -- a function's course
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SILENT = (ast.Name, ast.Constant, ast.expr_context, ast.arguments, ast.arg)  # none of these calls anything
 
 # What makes a list of row numbers, and what asks one of them for its value.
@@ -271,16 +278,16 @@ def _repeated(tree: ast.AST) -> frozenset[int]:
 
 def _again(node: ast.AST) -> Sequence[ast.AST]:
     """The parts of a node that may run several times while it runs once."""
-    if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+    if isinstance(node, LOOPS):
         return node.body
-    if isinstance(node, _COMPREHENSIONS):
+    if isinstance(node, COMPREHENSIONS):
         return [*([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]), *node.generators[1:]]
     return []
 
 
 def _arms(node: ast.AST) -> Iterator[Iterable[ast.AST]]:
     """The parts of a node that do not run each time that it does."""
-    if isinstance(node, (ast.If, ast.For, ast.AsyncFor, ast.While)):
+    if isinstance(node, (ast.If, *LOOPS)):
         yield node.body
         yield node.orelse
     elif isinstance(node, ast.Try):
@@ -295,7 +302,7 @@ def _arms(node: ast.AST) -> Iterator[Iterable[ast.AST]]:
         yield node.values[1:]
     elif isinstance(node, ast.Assert):
         yield [node.msg] if node.msg else []
-    elif isinstance(node, _COMPREHENSIONS):
+    elif isinstance(node, COMPREHENSIONS):
         yield _again(node)
 
 

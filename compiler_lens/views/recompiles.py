@@ -112,15 +112,9 @@ def _pinned(recording: Recording, selection: Selection) -> tuple[Section, ...]:
         if at := dimension.pins[-1].line:
             blocks.append(_source(at))
     told = "were free to vary until a line needed one value; others compile again"
-    are_numbers = {dimension.role is CauseClass.INT_ARGUMENT for dimension in every}
-    title = (
-        "Pinned numbers"
-        if are_numbers == {True}
-        else "Pinned sizes and numbers"
-        if True in are_numbers
-        else "Pinned sizes"
-    )
-    return (Section(title, tuple(blocks), told),) if blocks else ()
+    numbers = sum(dimension.role is CauseClass.INT_ARGUMENT for dimension in every)
+    what = [*(["sizes"] if numbers < len(every) else []), *(["numbers"] if numbers else [])]
+    return (Section(f"Pinned {' and '.join(what)}", tuple(blocks), told),) if blocks else ()
 
 
 def _function(function: FunctionName) -> Parts:

@@ -10,14 +10,12 @@ from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.own_files import is_own
 
 # torch's own words, format_tensor_computation_trace() in torch/_dynamo/symbolic_convert.py, 2.13 to 2.15: inputs of the
-# graph first, each at the line that first used it, then calls of functions, the condition's own last.
+# graph first, each at the line that first used it, then calls of functions, the condition's own last. Of the inputs
+# only a number that Python draws is made at its line, RandomValueSource in torch/_dynamo/source.py.
 _BLOCK = re.compile(
-    r'^ *# File "([^"\n]+)", line (\d{1,9}), in (\S+), code: ([^\n]*)\n +(\w+) = [^\n(]*\(([^\n]*)\)$', re.MULTILINE
-)
-# A number that Python draws is an input, which torch makes at the very line that draws it: RandomValueSource in
-# torch/_dynamo/source.py.
-_DRAWN = re.compile(
-    r'^ *# File "([^"\n]+)", line (\d{1,9}), in (\S+), code: ([^\n]*)\n +(random_value_\d+): graph input ', re.MULTILINE
+    r'^ *# File "([^"\n]+)", line (\d{1,9}), in (\S+), code: ([^\n]*)\n'
+    r" +(?:(\w+) = [^\n(]*\(([^\n]*)\)$|(random_value_\d+): graph input )",
+    re.MULTILINE,
 )
 _STRING = re.compile(r"'[^'\n]*'")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?![\w.(=])")
@@ -36,10 +34,8 @@ def computed_at(explanation: str, place: SourceLine | None) -> SourceLine | None
 
     torch leaves out methods and what leads to them, and an input of the graph stands at a line that need only name it.
     """
-    calls = {name: _Call(SourceLine(file, int(line), function, code), _names(given))
-             for file, line, function, code, name, given in _BLOCK.findall(explanation)}  # fmt: skip
-    drawn = {name: _Call(SourceLine(file, int(line), function, code), ())
-             for file, line, function, code, name in _DRAWN.findall(explanation)}  # fmt: skip
+    calls = {name or drawn: _Call(SourceLine(file, int(line), function, code), _names(given))
+             for file, line, function, code, name, given, drawn in _BLOCK.findall(explanation)}  # fmt: skip
     if place is None or not calls:
         return None
     wanted, before = [next(reversed(calls))], set[str]()
@@ -49,7 +45,7 @@ def computed_at(explanation: str, place: SourceLine | None) -> SourceLine | None
         if name in before:
             continue
         before.add(name)
-        if (call := calls.get(name) or drawn.get(name)) is None:
+        if (call := calls.get(name)) is None:
             return None
         if (call.at.file, call.at.line) == (place.file, place.line):
             wanted += call.inputs

@@ -16,7 +16,7 @@ from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_number, is_pure_call, parameters
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import Sources
+from compiler_lens.recording.source_text import Sources, first_line
 
 # Of a function that torch.compile is given, `torch.compiler.disable(recursive=False)` is taken off again (torch 2.13).
 MARK = "_dynamo.decorators.skip"
@@ -154,9 +154,8 @@ def _keeps_books(site: Site, node: ast.stmt) -> bool:
         case ast.If(test=test, body=body, orelse=[]):
             return all(_asks_only(site, n) for n in ast.walk(test)) and all(_is_said(site, one) for one in body)
         case ast.Assign(targets=[ast.Name()], value=value):
-            names = [dotted(call.func) for call in calls_in(value)]
-            is_asked = any(name in _CLOCKS | _DRAWS for name in names)
-            return is_asked and all(name in _CLOCKS | _DRAWS | _OF_NUMBERS for name in names)
+            names = {dotted(call.func) for call in calls_in(value)}
+            return _asks(value) and names <= _CLOCKS | _DRAWS | _OF_NUMBERS
         case ast.AugAssign(target=ast.Attribute() as target, value=value):
             return dotted(target).startswith("self.") and is_number(value)
     return _is_said(site, node) or _added(site, node) is not None
@@ -206,14 +205,12 @@ def _can_be_thrown_away(node: ast.stmt) -> bool:
     )
 
 
-def _asks(node: ast.stmt) -> bool:
-    names = {dotted(call.func) for call in calls_in(node)}
-    return bool(names & (_CLOCKS | _DRAWS))
+def _asks(node: ast.AST) -> bool:
+    return any(dotted(call.func) in _CLOCKS | _DRAWS for call in calls_in(node))
 
 
 def _draws(node: ast.stmt) -> bool:
-    names = [dotted(call.func) for call in calls_in(node)]
-    return bool(_DRAWS.intersection(names)) and not _CLOCKS.intersection(names)
+    return _asks(node) and not any(dotted(call.func) in _CLOCKS for call in calls_in(node))
 
 
 def _may_draw(site: Site, core: Sequence[ast.stmt]) -> bool:
@@ -339,7 +336,7 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:
     gives += [*outputs, *(code for _, code in extra)]
     takes = [*([result] if result else []), *outputs, *(new for new, _ in extra)]
     inner = f"{function.name}_computed"
-    if inner in site.text or in_class != ("." in _owner(site, function)):
+    if inner in site.text or in_class != ("." in name_at(site.text, function.lineno)):
         return None
     pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
     call = f"{'self.' if in_class else ''}{inner}({', '.join([*inputs, *(code for _, code in reads.values())])})"
@@ -365,11 +362,6 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:
     apart = [""] if in_class else ["", ""]
     new = [*lines[: function.lineno - 1], f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *lines[end:]]
     return "\n".join(new)
-
-
-def _owner(site: Site, function: ast.FunctionDef) -> str:
-    tree = parsed(site.text)
-    return next((name for name, one in qualified(tree).items() if one is function), "") if tree else ""
 
 
 def _is_names(returned: ast.Return) -> bool:
@@ -607,7 +599,7 @@ def _collecting(text: str, code: str) -> tuple[str, list[str]] | None:
         f"{pad}    {site.source(call)}",
     ]
     top = next(one for one in tree.body if one.lineno <= site.statement.lineno <= (one.end_lineno or 0))
-    first = min(node.lineno for node in (top, *getattr(top, "decorator_list", ())))
+    first = first_line(top)
     lines[first - 1 : first - 1] = [f"{new} = []  # of one call: compiled code finds it empty", "", ""]
     drained = [f"for value in {new}:", f"    {owner}.{called(call)}({made})", f"{new}.clear()"]
     return "\n".join(lines), drained

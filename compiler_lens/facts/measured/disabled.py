@@ -7,22 +7,23 @@ its call, and what stands around it is compiled. A network is no such function: 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import Function, dotted
+from compiler_lens.facts.measured.bookkeeping import name_at
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SourceLine
+from compiler_lens.recording.model import GraphStage, Recording, SourceLine
 from compiler_lens.recording.own_files import package_of
-from compiler_lens.recording.source_text import Sources, sources
+from compiler_lens.recording.source_text import COMPREHENSIONS, LOOPS, Sources, first_line, sources
 
 _ABOVE = frozenset({"staticmethod", "classmethod", "property", "torch.no_grad", "torch.inference_mode"})
 _OF_A_GENERATOR = (ast.Yield, ast.YieldFrom, ast.Await)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _BY_PYTHON = ("forward", "__")  # names that nobody has to write for a call
 _LONGEST = 60  # characters of a reason
 _MOST = 3  # functions that lead to one line
@@ -52,6 +53,14 @@ class Disabling:
         self._sites, self._graphs = recording.sites, recording.graphs
         self._texts = {file: text for file, text in self._known.texts.items() if own.owns(file)}
         self._own = own
+
+    @functools.cached_property
+    def _trees(self) -> Mapping[str, ast.Module]:
+        return {name: tree for name, text in self._texts.items() if (tree := parsed(text))}
+
+    @functools.cached_property
+    def _uses(self) -> Mapping[str, Sequence[Place]]:
+        return _uses(self._trees)
 
     def marks(self, chain: Sequence[SourceLine], reason: str) -> Iterator[Mark]:
         """Yield marks on functions that lead to a line, the innermost first.
@@ -86,7 +95,9 @@ class Disabling:
         is_plain = isinstance(function, ast.FunctionDef) and _ABOVE.issuperset(marks)
         if tree is None or not is_plain or package_of(at.file) or not site.has_torch_at_top:
             return False
-        if _name(tree, function) == "" or any(isinstance(node, _OF_A_GENERATOR) for node in ast.walk(function)):
+        if not name_at(site.text, function.lineno) or any(
+            isinstance(node, _OF_A_GENERATOR) for node in ast.walk(function)
+        ):
             return False
         if self._is_given(at.file, site):
             return False
@@ -97,14 +108,13 @@ class Disabling:
         lines = _lines(function)
         for graph in self._graphs:
             if graph.stage is GraphStage.DYNAMO:
-                within = [n for n in _nodes(graph) if any(at.file == file and at.line in lines for at in n.source)]
+                within = [n for n in graph.all_ops if any(at.file == file and at.line in lines for at in n.source)]
                 if any(one.op == "call_module" or any("_parameters_" in name for name in one.inputs) for one in within):
                     return True
         return False
 
     def _mark(self, at: SourceLine, site: Site, function: Function, reason: str) -> Mark:
-        tree = parsed(site.text)
-        name = _name(tree, function) if tree else function.name
+        name = name_at(site.text, function.lineno)
         said = reason if len(reason) <= _LONGEST and reason.isprintable() and not set('"\\') & set(reason) else ""
         head = site.text.split("\n")[function.lineno - 1].strip()
         mark = f'@{site.torch}.compiler.disable(reason="{said or "it cannot be compiled"}")'
@@ -116,9 +126,7 @@ class Disabling:
 
     def _may_lose(self, file: str, function: Function) -> frozenset[tuple[str, str]]:
         """Return the lines of a function, and of those that nothing else calls, that stand nowhere else."""
-        within = _with_its_own(
-            {name: tree for name, text in self._texts.items() if (tree := parsed(text))}, file, function
-        )
+        within = _with_its_own(self._trees, self._uses, file, function)
         inside = {at for at in self._computed if any(at.file == one and at.line in lines for one, lines in within)}
         return frozenset(_texts(inside) - _texts(self._computed - inside))
 
@@ -139,28 +147,16 @@ def _is_in_a_loop(at: SourceLine, known: Sources) -> bool:
     site = _site(known, at)
     if site is None:
         return True
-    loops = (ast.For, ast.AsyncFor, ast.While)
     inner = ast.walk(site.statement)
     return (
-        isinstance(site.statement, loops)
-        or any(isinstance(one, loops) for one in site.around)
-        or any(isinstance(node, _COMPREHENSIONS) for node in inner)
+        isinstance(site.statement, LOOPS)
+        or any(isinstance(one, LOOPS) for one in site.around)
+        or any(isinstance(node, COMPREHENSIONS) for node in inner)
     )
 
 
-def _name(tree: ast.Module, function: Function) -> str:
-    """Return the qualified name of a function of a module or of a class; empty for others."""
-    return next((name for name, one in qualified(tree).items() if one.lineno == function.lineno), "")
-
-
 def _lines(function: Function) -> range:
-    first = min([function.lineno, *(mark.lineno for mark in function.decorator_list)])
-    return range(first, (function.end_lineno or function.lineno) + 1)
-
-
-def _nodes(graph: Graph) -> Iterator[Node]:
-    yield from graph.ops
-    yield from (node for one in graph.subgraphs for node in one.nodes if node.op.startswith("call_"))
+    return range(first_line(function), (function.end_lineno or function.lineno) + 1)
 
 
 def _asks_for_layers(tree: ast.Module, function: Function) -> bool:
@@ -175,12 +171,13 @@ def _asks_for_layers(tree: ast.Module, function: Function) -> bool:
     return any(isinstance(node, ast.Attribute) and node.attr in layers for node in ast.walk(function))
 
 
-def _with_its_own(trees: Mapping[str, ast.Module], file: str, function: Function) -> Sequence[tuple[str, range]]:
+def _with_its_own(
+    trees: Mapping[str, ast.Module], uses: Mapping[str, Sequence[Place]], file: str, function: Function
+) -> Sequence[tuple[str, range]]:
     """Return the lines of a function, and of all that only it and these call, by their names."""
     found = [(file, _lines(function))]
     named = [(at, one) for at, tree in trees.items() for one in qualified(tree).values()]
     named = [(at, one) for at, one in named if not one.name.startswith(_BY_PYTHON)]
-    uses = _uses(trees)
     is_more = True
     while is_more:
         more = [

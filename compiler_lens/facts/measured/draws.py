@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SourceLine
+from compiler_lens.recording.model import GraphStage, Node, Recording, SourceLine
 
 # Ops for which Inductor draws others than eager, from one seed; of `normal_`, `uniform_`, `multinomial`, `randperm`
 # and dropout of whole channels it draws the same (torch 2.13, CPU).
@@ -19,13 +19,8 @@ _OFF = 2  # the argument of these that says whether they do anything: after the 
 def drawn_at(recording: Recording, own: Ownership) -> SourceLine | None:
     """Return the first line of the user's of which compiled code draws random numbers; None where none does."""
     graphs = (one for one in recording.graphs if one.stage is GraphStage.DYNAMO)
-    drawing = (node for graph in graphs for node in _drawing(graph))
+    drawing = (node for graph in graphs for node in graph.all_ops if _draws(node))
     return next((at for node in drawing if (at := own.innermost(node.source))), None)
-
-
-def _drawing(graph: Graph) -> tuple[Node, ...]:
-    nodes = (*graph.ops, *(node for inner in graph.subgraphs for node in inner.nodes))
-    return tuple(node for node in nodes if _draws(node))
 
 
 def _draws(node: Node) -> bool:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.measured.bookkeeping import split
+from compiler_lens.recording.source_text import first_line
 
 _SETTING = re.compile(r"torch(\._dynamo\.config\.\w+ = .+)")
 _MODULES = re.compile(r"\b(warnings|logging)\.")
@@ -135,7 +136,7 @@ def _defining(text: str, line: int, definitions: Sequence[str]) -> str | None:
         return None
     named = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
     missing = [one for one in definitions if not named & set(_DEFINED.findall(one))]
-    first = min(node.lineno for node in (whole, *getattr(whole, "decorator_list", ())))
+    first = first_line(whole)
     above = text.split("\n")[: first - 1]
     while above and above[-1].startswith("#"):  # a comment on what follows
         above.pop()
@@ -274,7 +275,7 @@ def _importing(text: str, added: Sequence[str]) -> str | None:
         last = statement.end_lineno or statement.lineno
     if not last and tree.body:  # after comments at the top: an encoding, `#!`
         first = tree.body[0]
-        last = min(node.lineno for node in (first, *getattr(first, "decorator_list", ()))) - 1
+        last = first_line(first) - 1
     following = next((statement for statement in tree.body if statement.lineno > last), None)
     is_apart = isinstance(following, (ast.Import, ast.ImportFrom)) or not text.split("\n")[last].strip()
     return _after(text, last, added if is_apart else [*added, ""])

@@ -15,7 +15,7 @@ from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.model import Compilation, Recording, SourceLine
-from compiler_lens.recording.source_text import Sources, sources, syntax_if_known
+from compiler_lens.recording.source_text import Sources, first_line, sources, syntax_if_known
 
 _OF_SIZES = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE)
 _SIZE = re.compile(r"(\w+)\.shape\[(\d+)\]")
@@ -107,8 +107,7 @@ def _marked(compilation: Compilation, caller: SourceLine, name: str, axis: int, 
 
 
 def _head(function: Function) -> range:
-    marks = [mark.lineno for mark in function.decorator_list]
-    return range(min([function.lineno, *marks]), function.lineno + 1)
+    return range(first_line(function), function.lineno + 1)
 
 
 def _given(site: Site, position: int) -> str | None:

@@ -9,7 +9,7 @@ from compiler_lens.facts.breaks.rewrites.site import number_at, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.recording.model import BreakCause, SourceLine
-from compiler_lens.recording.source_text import Sources, syntax_if_known
+from compiler_lens.recording.source_text import Sources, first_line, syntax_if_known
 
 _SEARCH = """\
 @{torch}.compiler.substitute_in_graph({name})
@@ -50,7 +50,7 @@ def substituted(at: SourceLine, cause: BreakCause, known: Sources) -> Lines | No
     bound = {alias.asname or alias.name for one in imports for alias in one.names}
     if not name or not {name.partition(".")[0], site.torch} <= bound:
         return None
-    first = min([whole.lineno, *(mark.lineno for mark in getattr(whole, "decorator_list", ()))])
+    first = first_line(whole)
     line = site.text.split("\n")[first - 1].strip()
     text = _IN_PYTHON[function].format(torch=site.torch, name=name, function=function)
     return Lines(at.file, first, (line,), (*text.splitlines(), "", "", line))

@@ -25,8 +25,7 @@ def _computed(recording: Recording, own: Ownership) -> Iterator[SourceLine]:
     for graph in recording.graphs:
         if graph.stage is not GraphStage.DYNAMO:
             continue
-        inner = (node for one in graph.subgraphs for node in one.nodes if node.op.startswith("call_"))
-        for node in (*graph.ops, *inner):
+        for node in graph.all_ops:
             theirs = [line for line in node.source if own.owns(line.file)]
             if theirs:
                 yield theirs[-1]

@@ -230,8 +230,7 @@ def _note_graphs(graphs: Iterable[Graph], own: Ownership, at: Callable[[SourceLi
     for graph in graphs:
         if graph.stage is not GraphStage.DYNAMO:
             continue
-        called = (node for subgraph in graph.subgraphs for node in subgraph.nodes if node.op.startswith("call_"))
-        for stack in dict.fromkeys(node.source for node in (*graph.ops, *called)):
+        for stack in dict.fromkeys(node.source for node in graph.all_ops):
             inner: set[str] = set()
             for place in reversed(stack):
                 of = kind(place.file)

@@ -332,7 +332,7 @@ class Search:
 
     def _as_far_as_they_help(self, base: State, offers: tuple[Offer, ...]) -> State:
         """Return a state with these offers: all of them, or what helps of each half on top of the other."""
-        made = self._makeable(base, offers)
+        _, made = self._made(base, (one for one in offers if one.edit not in self._failed))
         found = self._try(base, made) if made else None
         if found is not None and self._is_better(found, base) and self._holds(found.offers):
             return self._states[found.offers]
@@ -341,15 +341,15 @@ class Search:
         half = len(made) // 2
         return self._as_far_as_they_help(self._as_far_as_they_help(base, made[:half]), made[half:])
 
-    def _makeable(self, base: State, offers: Iterable[Offer]) -> tuple[Offer, ...]:
-        """Return the offers that can be made one after the other, and of which none is known to fail."""
+    def _made(self, base: State, offers: Iterable[Offer]) -> tuple[Texts, tuple[Offer, ...]]:
+        """Return the texts of a state with offers made one after the other, and those that could be."""
         texts, made = base.texts, []
         for offer in offers:
-            new = None if offer.edit in self._failed else edited(offer.edit, texts, self._script)
+            new = edited(offer.edit, texts, self._script)
             if new is not None:
                 texts = new
                 made.append(offer)
-        return tuple(made)
+        return texts, tuple(made)
 
     def _all_values(self, base: State, offered: Iterable[Offer]) -> State | None:
         """Take all values for granted at once: what is needless among them is left out in the end."""
@@ -368,8 +368,10 @@ class Search:
         failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
         if failed.intersection(offer.edit for offer in offers):
             return None
-        texts = self._with(base, offers)
-        if texts is None:
+        texts, done = self._made(base, offers)
+        if len(done) < len(offers):
+            if len(offers) == 1:
+                self._not_tried[NotTried(offers[0].target, "", NotTriedBecause.NOT_THERE)] = None
             return None
         same = self._by_texts.get(frozenset(texts.items()))
         if same is not None:
@@ -386,18 +388,6 @@ class Search:
         if len(offers) == 1 and is_wrong:
             (self._failed_on_unknown if is_unknown else self._failed).add(offers[0].edit)
         return found
-
-    def _with(self, base: State, offers: tuple[Offer, ...]) -> Texts | None:
-        """Return the texts of a state with offers made; None where one of them cannot be."""
-        texts = base.texts
-        for offer in offers:
-            new = edited(offer.edit, texts, self._script)
-            if new is None:
-                if len(offers) == 1:
-                    self._not_tried[NotTried(offer.target, "", NotTriedBecause.NOT_THERE)] = None
-                return None
-            texts = new
-        return texts
 
     def _is_better(self, found: State, base: State) -> bool:
         """Whether more is compiled, or the program came past what an offer was for, and it computes the same."""

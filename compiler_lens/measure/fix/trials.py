@@ -148,7 +148,7 @@ class _Runs:
         """
         if not any(offer.gives_unknown for offer in best.offers):
             return ""
-        self._tell(f"{self._number - 1}: {self._named(best.offers)}, with the program's own backend")
+        self._tell_of(best.offers, "with the program's own backend")
         plan = replace(self._plan(best.texts, best.offers), has_own_backend=True)
         ended = self._processes.run(plan, _OWN_BACKEND)
         if not ended.outcome.error or ended.is_late:
@@ -226,6 +226,9 @@ class _Runs:
         near, most = self._search.ahead
         return f", then at most {near} more in this round and {most} in all" if near else f", then at most {most} more"
 
+    def _tell_of(self, offers: tuple[Offer, ...], how: str) -> None:
+        self._tell(f"{self._number - 1}: {self._named(offers)}, {how}")
+
     def _named(self, offers: tuple[Offer, ...]) -> str:
         """Name changes by their numbers, as the table has them, and those that are new by what they write."""
         new = [offer.edit for offer in offers if offer.edit not in self._numbers]
@@ -265,12 +268,13 @@ class _Runs:
 
     def _further(self, texts: Texts, offers: tuple[Offer, ...], known: _Others, *, is_aot: bool = True) -> Ended:
         """Run a change as Inductor begins with it, and with other inputs where that can be."""
-        how = "with AOTAutograd" if known.untried else "with other inputs"
-        self._tell(f"{self._number - 1}: {self._named(offers)}, {how}")
-        plan = replace(self._plan(texts, offers), is_aot=is_aot)
+        self._tell_of(offers, "with AOTAutograd" if known.untried else "with other inputs")
+        return self._with_others(known, self._plan(texts, offers), is_aot=is_aot)
+
+    def _with_others(self, known: _Others, plan: Plan, *, is_aot: bool) -> Ended:
         if not known.untried:
             plan = replace(plan, with_others=True, reference=known.reference)
-        return self._processes.run(plan, self._longest)
+        return self._processes.run(replace(plan, is_aot=is_aot), self._longest)
 
     def _also_in_eager(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         """Return the same where the change computes the same without torch.compile, too; else other results.
@@ -279,7 +283,7 @@ class _Runs:
         """
         if not self._is_alike_in_eager:
             return seen
-        self._tell(f"{self._number - 1}: {self._named(offers)}, without torch.compile")
+        self._tell_of(offers, "without torch.compile")
         ended = self._processes.run(replace(self._plan(texts, offers), is_eager=True), self._longest).outcome
         if not ended.error and ended.results is Results.EQUAL:
             return seen
@@ -300,12 +304,10 @@ class _Runs:
         """Make calls with other inputs of the program as it is, compiled: what is wrong without a change is not its."""
         if self._compiled is None:
             self._tell("the program as it is, with other inputs")
-            plan = replace(self._plan(), with_others=not others.untried, reference=others.reference)
-            found = self._processes.run(replace(plan, is_aot=True), self._longest).outcome
+            found = self._with_others(others, self._plan(), is_aot=True).outcome
             is_aot = not found.error
             if not (is_aot or others.untried):
-                plan = replace(self._plan(), with_others=True, reference=others.reference)
-                found = self._processes.run(plan, self._longest).outcome
+                found = self._with_others(others, self._plan(), is_aot=False).outcome
             self._compiled = _Compiled(frozenset((one.call, one.inputs) for one in found.others.differing), is_aot)
         return self._compiled
 

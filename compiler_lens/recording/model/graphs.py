@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from msgspec import Struct
@@ -97,7 +97,16 @@ class Graph(Struct, frozen=True):
     @property
     def ops(self) -> tuple[Node, ...]:
         """The nodes that compute: neither inputs nor outputs nor attribute reads."""
-        return tuple(n for n in self.nodes if n.op.startswith("call_"))
+        return _computing(self.nodes)
+
+    @property
+    def all_ops(self) -> tuple[Node, ...]:
+        """The same with those of its subgraphs, which higher-order ops run."""
+        return (*self.ops, *(node for inner in self.subgraphs for node in _computing(inner.nodes)))
+
+
+def _computing(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(n for n in nodes if n.op.startswith("call_"))
 
 
 class Decomposition(Struct, frozen=True):

@@ -300,16 +300,13 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         new = [offer for offer in trial.offers if offer.edit not in named]
         named.update(offer.edit for offer in new)
         label = together([numbers[offer.edit] for offer in trial.offers])
-        named_here = [(fix.as_it_was(one.target.at), titles[one.edit]) for one in new]
-        tone, is_one = Tone.STRONG if is_best else Tone.PLAIN, len(new) == 1
-        name = _name(label, *named_here[0], tone) if is_one else (Span(label, tone),)
+        tone = Tone.STRONG if is_best else Tone.PLAIN
+        names = [(fix.as_it_was(one.target.at), titles[one.edit]) for one in new]
+        name = _name(label, *names[0], tone) if len(new) == 1 else (Span(label, tone),)
         rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
-        several = (
-            []
-            if is_one
-            else [_name(str(numbers[one.edit]), *there) for one, there in zip(new, named_here, strict=True)]
-        )
-        beneath.append((*(paragraph(*name, indent=6) for name in several), *_errors(trial.observed, fix)))
+        several = zip(new, names, strict=True) if len(new) > 1 else ()
+        lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
+        beneath.append((*lines, *_errors(trial.observed, fix)))
     summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (

@@ -15,7 +15,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.others import arrays, given_otherwise
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
 from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import Sources, expression, syntax_if_known
+from compiler_lens.recording.source_text import Sources, expression, first_line, syntax_if_known
 
 _LONGEST_LINE = 1_000
 _LONGEST_STATEMENT = 60  # lines: nobody reads a longer suggestion
@@ -195,7 +195,7 @@ def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site |
     if tree is None or function is None or not around or _is_large(around[-1], _encoded(text)[1]):
         return None
     torch = _torch_name(tree)
-    begin = min([function.lineno, *(mark.lineno for mark in function.decorator_list)])
+    begin = first_line(function)
     otherwise = given_otherwise(tree, function)
     known = seen.get(function.lineno, seen.get(begin, frozenset())) - otherwise
     of_numpy = arrays(tree, function, known)
