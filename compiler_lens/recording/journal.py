@@ -25,6 +25,7 @@ import os
 import stat
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ class JournalWriter:
         self._lock = threading.RLock()  # a signal handler of the user's may compile while we write
         self._texts: dict[_Text, int] = {}
         self._numbers = itertools.count()
-        self._waiting: list[Event] = []
+        self._waiting: deque[Event] = deque()  # added to without the lock
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
@@ -139,19 +140,25 @@ class JournalWriter:
 
     def append(self, event: Event, *, waits: bool = False) -> None:
         """Write one event, or let it wait for the next one. Never raises for a failing disk: see `failure`."""
-        if self._closed or os.getpid() != self._pid:
+        if self._closed:
+            return
+        self._waiting.append(event)
+        if waits:
+            return
+        if os.getpid() != self._pid:  # asked here alone: it is a call of the system
+            self._waiting.clear()
             return
         with self._lock:
-            self._waiting.append(event)
-            if not waits:
-                self._write_waiting()
+            self._write_waiting()
 
     def _write_waiting(self) -> None:
-        events, self._waiting = self._waiting, []
-        if not events:
-            return
+        events: list[Event] = []
         data = b""
         try:
+            # All in one step of Python's: an interrupt in between would lose one.
+            events.extend(map(deque.popleft, itertools.repeat(self._waiting, len(self._waiting))))
+            if not events:
+                return
             new_texts: dict[_Text, dict[str, Any]] = {}
             reference = functools.partial(self._reference, new_texts)
             lines = [_line_of(event, reference) for event in events]
@@ -164,7 +171,7 @@ class JournalWriter:
             raise
         except BaseException:  # an interrupt
             if not data or not self._ends_with(data):
-                self._waiting[:0] = events
+                self._waiting.extendleft(reversed(events))
             raise
 
     def _ends_with(self, data: bytes) -> bool:
