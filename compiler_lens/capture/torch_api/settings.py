@@ -6,9 +6,9 @@ import contextlib
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar, copy_context
-from operator import attrgetter, is_
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextvars import Context, ContextVar, copy_context
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class Settings:
     """
 
     def __init__(self) -> None:
-        self._values: list[Any] | None = None  # as they were rendered last
+        self._known: _Values | None = None  # as they were rendered last
         self._changeable: list[Any] = []  # those of them that can change in place
         self._said = ""  # by these then
         self._lines: Mapping[str, str] = {}
@@ -39,20 +39,15 @@ class Settings:
         What torch patches while it compiles keeps its value as one that was set: after a mode, or an option, there is
         `max_autotune = False`. What it patches for the frame's `dynamic` is no setting either.
         """
-        values = _values_set()
-        if not (self._are_known(values) and repr(self._changeable) == self._said):
+        if not (self._known is not None and _is_as_it_was(self._known) and repr(self._changeable) == self._said):
+            self._known = _values_set()
             self._lines = {name: value for module in _MODULES for name, value in _lines_of(module).items()}
-            self._values = values
-            self._changeable = [value for value in values or () if type(value) not in _CONSTANT]
+            self._changeable = [value for _, value in self._known or () if type(value) not in _CONSTANT]
             self._said = repr(self._changeable)
         if dynamic is None:
             return self._lines
         patched = {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
         return {name: value for name, value in self._lines.items() if (name, value) not in patched}
-
-    def _are_known(self, values: list[Any] | None) -> bool:
-        known = self._values
-        return known is not None and values is not None and len(known) == len(values) and all(map(is_, known, values))
 
 
 @functools.cache
@@ -62,21 +57,40 @@ def settings_of_process() -> Settings:
 
 
 # What cannot change in place; torch's sign for "not set" is an object().
-_CONSTANT = frozenset((object, bool, int, float, str, type(None), ContextVar))
-_OVERRIDE = attrgetter("user_override")  # of eight hundred entries with each frame, by torch 2.11
+_CONSTANT = frozenset((object, bool, int, float, str, type(None)))
+_OVERRIDE = attrgetter("user_override")
+# Where the program's value of a setting is kept, and that value, or the sign that there is none.
+_Values = list[tuple[Any, Any]]
 
 
-def _values_set() -> list[Any] | None:
-    """What the program set of each setting, or the sign that it did not; None where this torch keeps that otherwise."""
+def _values_set() -> _Values | None:
+    """What the program set; None where this torch keeps that otherwise."""
     try:
-        variables = _variables()
-        if variables is None:
-            return list(map(_OVERRIDE, _entries()))
-        now = copy_context()
-        # Of eight hundred variables a handful is set.
-        return [part for variable in variables.intersection(now) for part in (variable, now[variable])]
+        if (variables := _variables()) is None:
+            return [(entry, entry.user_override) for entry in _entries()]
     except AttributeError:
         return None
+    now = copy_context()
+    return [(variable, now[variable]) for variable in _set_in(now, variables)]
+
+
+def _is_as_it_was(known: _Values) -> bool:
+    """Whether the program set nothing since."""
+    if (variables := _variables()) is None:
+        for entry, value in known:  # noqa: SIM110 -- all() is told of each of eight hundred by a generator
+            if entry.user_override is not value:
+                return False
+        return True
+    now = copy_context()
+    for variable, value in known:
+        if now.get(variable, known) is not value:
+            return False
+    return len(known) == len(_set_in(now, variables))
+
+
+def _set_in(now: Context, variables: frozenset[ContextVar[Any]]) -> Collection[ContextVar[Any]]:
+    """Which variables have a value: a handful. torch 2.13 leaves two of its own behind in each compilation."""
+    return variables.intersection(now) if len(now) < len(variables) else [one for one in variables if one in now]
 
 
 @functools.cache
