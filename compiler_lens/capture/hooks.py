@@ -17,7 +17,7 @@ from compiler_lens.capture import fusion, sidecar, sources
 from compiler_lens.capture.session import FrameRecord, owner_of
 from compiler_lens.capture.tap import Tap
 from compiler_lens.capture.torch_api import dynamo, graphs, inductor, scheduler, settings, structured_trace
-from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place, without_our_frames
+from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import GraphStage
@@ -165,12 +165,7 @@ def _stack(tap: Tap, _arguments: Arguments, original: Function) -> Function:
     """Leave our frames out of a stack, before torch leaves out a number of its own."""
 
     def hooked(tb: Any, *args: Any, **kwargs: Any) -> Any:
-        shown: list[Any] = []
-        tap.safely("stack", leave_out, tb, shown)
-        return original(shown[0] if shown else tb, *args, **kwargs)
-
-    def leave_out(tb: Any, shown: list[Any]) -> None:
-        shown.append(without_our_frames(tb))
+        return original(tap.without_our_frames(tb), *args, **kwargs)
 
     return hooked
 

@@ -21,7 +21,15 @@ from compiler_lens.capture.session import Attribution, FrameRecord, Session, own
 from compiler_lens.capture.sidecar import Entry
 from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.torch_api import dynamo, inductor, settings, structured_trace
-from compiler_lens.capture.torch_api.places import Found, HalfImportedError, Hook, NotOfferedError, Place, put_in
+from compiler_lens.capture.torch_api.places import (
+    Found,
+    HalfImportedError,
+    Hook,
+    NotOfferedError,
+    Place,
+    put_in,
+    without_our_frames,
+)
 from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
@@ -87,7 +95,8 @@ class Tap(TraceHandler):
             session.take(Event("lens.files", time.time(), meta={"files": files}), waits=True)
 
         before = self.seconds
-        self.safely("frames of ours", pass_over_our_frames, Tap.safely.__code__, Tap.hear_timed.__code__)
+        observing = (Tap.safely.__code__, Tap.hear_timed.__code__, Tap.without_our_frames.__code__)
+        self.safely("frames of ours", pass_over_our_frames, *observing)
         self.safely("file names", note_files)
         self.safely("trace", self._listen)
         self.safely("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None))
@@ -264,6 +273,18 @@ class Tap(TraceHandler):
             local.is_ours = False
             self.seconds += time.thread_time() - start - (local.import_seconds - imports)
 
+    def without_our_frames(self, stack: Any) -> Any:
+        """Return a stack that torch has made, without our frames. Nothing in here waits for anything, either."""
+        start = time.perf_counter()
+        try:
+            return without_our_frames(stack)
+        except Exception as error:  # noqa: BLE001 -- as in `safely`
+            self._keep_error("stack", error)
+            return stack
+        finally:
+            if not self.local.is_ours:
+                self.seconds += time.perf_counter() - start
+
     def _keep_error(self, where: str, error: Exception) -> None:
         if isinstance(error, _StrictError) or _is_of_a_signal(error):
             raise error
@@ -308,6 +329,7 @@ class Tap(TraceHandler):
             found = self.attribution.by_context.get(id(context))
             if found is None and context is not None:
                 self.safely(TIMED, self.here)  # it begins
+                start = time.perf_counter()  # which that has counted
                 found = self.attribution.by_context.get(id(context))
             if found is None:
                 self.safely(TIMED, self._note_timed, row)
