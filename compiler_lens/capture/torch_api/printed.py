@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 # What nodes of a Dynamo graph have in their meta. Of these torch prints `stack_trace` and `example_value`.
@@ -97,7 +97,8 @@ def guards(wrapper: Any, latency: float) -> str:
     _add_guards(lines, root, "| +- ", set(), _guard_torchs())
     if hasattr(root, "get_epilogue_lambda_guards"):
         for guard in root.get_epilogue_lambda_guards():
-            _add_parts(lines, guard, "+- ")
+            name = type(guard).__name__
+            lines += [f"+- {name}: {part}\n" for part in guard.verbose_code_parts()]
     return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{''.join(lines)}\nGuard latency = {latency:.2f} us"
 
 
@@ -112,13 +113,14 @@ def _add_guards(lines: list[str], manager: Any, begin: str, told: set[Any], torc
     """Add the lines of what a guard manager checks, as GuardManagerWrapper in torch/_dynamo/guards.py prints it."""
     of_a_dict, relational = torchs
     for guard in manager.get_leaf_guards():
-        is_shared = isinstance(guard, relational)  # by several managers
-        if is_shared and guard in told:
-            lines.append(f"{begin}{type(guard).__name__}\n")
-            continue
-        _add_parts(lines, guard, begin)
-        if is_shared:
+        name = type(guard).__name__
+        if isinstance(guard, relational):  # it may be of several managers
+            if guard in told:
+                lines.append(f"{begin}{name}\n")
+                continue
             told.add(guard)
+        for part in guard.verbose_code_parts():
+            lines.append(f"{begin}{name}: {part}\n")  # noqa: PERF401 -- until Python 3.12 a comprehension is a call
     inner = f"| {begin}"
     if isinstance(manager, of_a_dict):
         for index, pair in sorted(manager.get_key_value_managers().items()):
@@ -130,12 +132,6 @@ def _add_guards(lines: list[str], manager: Any, begin: str, told: set[Any], torc
     for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
         lines.append(f"{begin}{_manager(child, f', accessed_by={accessor.repr()}')}\n")
         _add_guards(lines, child, inner, told, torchs)
-
-
-def _add_parts(lines: list[str], guard: Any, begin: str) -> None:
-    name = type(guard).__name__
-    for part in guard.verbose_code_parts():
-        lines.append(f"{begin}{name}: {part}\n")  # noqa: PERF401 -- until Python 3.12 a comprehension is a call
 
 
 def _manager(manager: Any, accessed: str) -> str:
@@ -160,44 +156,45 @@ def readable(graph_module: Any) -> str:
         or any(isinstance(module, torchs.GraphModule) for module in inside)
     ):
         raise _UnusualError
-    parameters = ", ".join(("self", *_parameters(nodes)))
-    head = f"class {graph_module._get_name()}(torch.nn.Module):\n    def forward({parameters}):\n"
-    return f"{head}{''.join(_lines(nodes))}"
+    parameters, lines = ["self"], [""]
+    _add_lines(parameters, lines, nodes)
+    lines[0] = f"class {graph_module._get_name()}(torch.nn.Module):\n    def forward({', '.join(parameters)}):\n"
+    return "".join(lines)
 
 
-def _parameters(nodes: Iterable[Any]) -> Iterator[str]:
-    for node in nodes:
-        if node.op == "placeholder":
-            shown = _type(node)
-            if node.args or node.target[:1] == "*" or (not shown and node.type is not None):
-                raise _UnusualError
-            yield f"{node.target}{shown}"
-
-
-def _lines(nodes: list[Any]) -> Iterator[str]:
-    """Yield the statements of the function, each under the line of source that it comes from."""
+def _add_lines(parameters: list[str], lines: list[str], nodes: list[Any]) -> None:
+    """Add the parameters of the function and its statements, each under the line of source that it comes from."""
     freed = _freed(nodes)
     before, begins = "", ""
     for node in nodes:
-        if node.meta.keys() - _KNOWN or node.name in _torchs().taken_names:
+        op, name = node.op, node.name
+        if not node.meta.keys() <= _KNOWN or name in _torchs().taken_names:
             raise _UnusualError
-        if node.op == "placeholder":
-            if node.name != node.target:
-                yield f"{_INDENT}{node.name} = {node.target}\n"
+        if op == "placeholder":
+            parameters.append(_parameter(node))
+            if name != node.target:
+                lines.append(f"{_INDENT}{name} = {node.target}\n")
                 begins = "\n"
             continue
-        if node.op == "output":
+        if op == "output":
             if node.type is not None:
                 raise _UnusualError
-            yield f"{_INDENT}return {_argument(node.args[0])}\n"
+            lines.append(f"{_INDENT}return {_argument(node.args[0])}\n")
             return
         source = _source(node.meta.get("stack_trace"))
         if source != before:
-            yield f"{begins}{_INDENT}# {source}\n"
+            lines.append(f"{begins}{_INDENT}# {source}\n")
             before = source
         begins = "\n"
         ends = f";  {' = '.join(freed[node])} = None" if node in freed else ""
-        yield f"{_INDENT}{_statement(node)}{ends}\n"
+        lines.append(f"{_INDENT}{_statement(node)}{ends}\n")
+
+
+def _parameter(node: Any) -> str:
+    shown = _type(node)
+    if node.args or node.target[:1] == "*" or (not shown and node.type is not None):
+        raise _UnusualError
+    return f"{node.target}{shown}"
 
 
 def _freed(nodes: list[Any]) -> dict[Any, list[str]]:
@@ -205,9 +202,11 @@ def _freed(nodes: list[Any]) -> dict[Any, list[str]]:
     seen: set[Any] = set()
     found: dict[Any, list[str]] = {}
     for node in reversed(nodes):
-        inputs = node.all_input_nodes
-        last = [one.name for one in inputs if one not in seen]
-        seen.update(inputs)
+        last: list[str] = []
+        for one in node.all_input_nodes:
+            if one not in seen:
+                seen.add(one)
+                last.append(one.name)
         if not node.users:
             last.append(node.name)
         if last:
