@@ -1,10 +1,12 @@
 """What capture asks of torch directly: modes, cache keys, the table of wanted events."""
 
+import contextvars
 import json
 import time
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -239,6 +241,21 @@ def test_settings_are_rendered_anew_where_one_was_set_also_in_place(monkeypatch:
     with monkeypatch.context() as patched:
         patched.setattr(type(config), "codegen_config", lambda _: pytest.fail("nothing was set"))
         assert asked.lines() == after
+
+
+class Crowded(dict[contextvars.ContextVar[int], int]):
+    """A context in which torch has left so much behind that it takes longer to walk over than to ask."""
+
+    def __iter__(self) -> NoReturn:
+        pytest.fail("all of it was walked over")
+
+
+def test_settings_are_found_however_much_stands_beside_them() -> None:
+    mine, other = contextvars.ContextVar[int]("mine"), contextvars.ContextVar[int]("other")
+    beside = {contextvars.ContextVar[int]("beside"): 0 for _ in range(3)}
+
+    assert list(settings._set_in(Crowded({**beside, mine: 1}), frozenset((mine, other)))) == [mine]
+    assert list(settings._set_in({mine: 1}, frozenset((mine, other)))) == [mine]
 
 
 def test_the_time_of_our_own_is_of_every_compilation() -> None:

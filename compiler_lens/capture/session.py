@@ -341,13 +341,11 @@ class Attribution:
         if frames and frames[-1].is_call and dynamo.tracing_context() is None:
             _keep(self._calls, number, frames[-1], while_alive=graph_module)
 
-    def of(self, context: Any, sessions: Callable[[], Sessions]) -> tuple[FrameRecord, bool]:
-        """Return the record of a compilation, and whether this is the first that is seen of it.
+    def first_of(self, context: Any, sessions: Callable[[], Sessions]) -> tuple[FrameRecord, bool]:
+        """Return the record of a compilation that is not in `by_context` yet, and whether it begins.
 
         One that no frame leads to (compiled autograd's, export's, one from before we were here) is of *sessions*.
         """
-        if known := self.by_context.get(id(context)):
-            return known[0], False
         frames = self.local.frames
         if frames and frames[-1].is_call:  # export goes through Dynamo, and AOTInductor takes over export's compile id
             _keep(self.by_context, id(context), frames[-1], while_alive=context)

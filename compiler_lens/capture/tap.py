@@ -94,14 +94,19 @@ class Tap(TraceHandler):
             files = {str(number): name for name, number in structured_trace.interned_files().items()}
             session.take(Event("lens.files", time.time(), meta={"files": files}), waits=True)
 
-        before = self.seconds
-        observing = (Tap.safely.__code__, Tap.hear_timed.__code__, Tap.without_our_frames.__code__)
-        self.safely("frames of ours", pass_over_our_frames, *observing)
-        self.safely("file names", note_files)
-        self.safely("trace", self._listen)
-        self.safely("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None))
-        self.safely("hooks", self.install, hooks)
-        self.seconds = before  # opening imports much of torch, and no compilation waits for it
+        was_ours, self.local.is_ours = (
+            self.local.is_ours,
+            True,
+        )  # no compilation waits for it: nothing asks for the time
+        try:
+            observing = (Tap.safely.__code__, Tap.hear_timed.__code__, Tap.without_our_frames.__code__)
+            self.safely("frames of ours", pass_over_our_frames, *observing)
+            self.safely("file names", note_files)
+            self.safely("trace", self._listen)
+            self.safely("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None))
+            self.safely("hooks", self.install, hooks)
+        finally:
+            self.local.is_ours = was_ours
         return True
 
     def dismiss(self, session: Session) -> None:
@@ -427,7 +432,9 @@ class Tap(TraceHandler):
     def _record(self, context: Any) -> FrameRecord:
         if context is None:
             return self.attribution.outside(self._all_seeing)
-        record, is_new = self.attribution.of(context, self._all_seeing)
+        if known := self.attribution.by_context.get(id(context)):
+            return known[0]
+        record, is_new = self.attribution.first_of(context, self._all_seeing)
         if is_new:
             self.begin(record)
         return record

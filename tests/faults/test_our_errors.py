@@ -74,7 +74,7 @@ IN_DYNAMO = [
     (dynamo, "compile_context"),
     (dynamo, "torch_id"),
     (session, "describe_environment"),
-    (session.Attribution, "of"),
+    (session.Attribution, "first_of"),
     (session.Attribution, "enter"),
     (tap.Tap, "enter"),
     (tap.Tap, "leave"),

@@ -7,7 +7,7 @@ import functools
 import importlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar, copy_context
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ def _is_as_it_was(known: _Values) -> bool:
     return len(known) == len(_set_in(now, variables))
 
 
-def _set_in(now: Context, variables: frozenset[ContextVar[Any]]) -> Collection[ContextVar[Any]]:
+def _set_in(now: Mapping[ContextVar[Any], Any], variables: frozenset[ContextVar[Any]]) -> Collection[ContextVar[Any]]:
     """Which variables have a value: a handful. torch 2.13 leaves two of its own behind in each compilation."""
     return variables.intersection(now) if len(now) < len(variables) else [one for one in variables if one in now]
 
