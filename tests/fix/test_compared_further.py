@@ -115,6 +115,7 @@ class Runs:
         ended, again = self.runs._run(), None
         self.runs._reference = self.runs._results()
         self.runs._is_alike_in_eager = True
+        self.runs._unsure = frozenset(self.runs._run(is_eager=True).outcome.unsure)
         again = self.runs._run()
         self.first = self.runs._noted(self.runs._seen(again), again.recording)
         self.runs._printed = known(ended.printed, again.printed)

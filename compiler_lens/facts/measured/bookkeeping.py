@@ -49,6 +49,15 @@ class Books(Struct, frozen=True):
         return frozenset(n for one in kept for n in range(one.lineno, (one.end_lineno or one.lineno) + 1))
 
 
+class Computed(Struct, frozen=True):
+    """A tensor that a statement which keeps books reads, and the rest computes."""
+
+    statement: ast.stmt
+    name: str  # that it gets
+    code: str
+    is_early: bool  # it is computed where that statement stands, as more is computed after it
+
+
 def name_at(text: str, line: int) -> str:
     """Return the qualified name of the function that begins at a line, with its decorators or without; or nothing."""
     tree = parsed(text)
@@ -157,8 +166,22 @@ def _keeps_books(site: Site, node: ast.stmt) -> bool:
             names = {dotted(call.func) for call in calls_in(value)}
             return _asks(value) and names <= _CLOCKS | _DRAWS | _OF_NUMBERS
         case ast.AugAssign(target=ast.Attribute() as target, value=value):
-            return dotted(target).startswith("self.") and is_number(value)
+            return dotted(target).startswith("self.") and _is_number_for_books(site, value)
     return _is_said(site, node) or _added(site, node) is not None
+
+
+def _is_number_for_books(site: Site, node: ast.expr) -> bool:
+    """Return whether an expression is a Python number, and does nothing but to give it: `int(lengths.sum())`."""
+    match node:
+        case ast.BinOp(left=left, right=right):
+            return _is_number_for_books(site, left) and _is_number_for_books(site, right)
+        case ast.Call(func=ast.Name(id=name)):
+            return name in _OF_NUMBERS and all(only_says(site, one) for one in ast.walk(node))
+        case ast.Call(func=ast.Attribute(attr="item" | "numel" | "size")):
+            return all(only_says(site, one) for one in ast.walk(node))
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant()):
+            return True
+    return is_number(node)
 
 
 def _is_said(site: Site, node: ast.stmt) -> bool:
@@ -310,7 +333,7 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
 def _written(found: Books, drained: Sequence[str]) -> str | None:
     site, function = found.site, found.function
     lines = site.text.split("\n")
-    result, extra = "", list[tuple[str, str]]()
+    result, extra = "", list[Computed]()
     reads = _reads(found)
     own = parameters(function)
     in_class = bool(own) and own[0] == "self"
@@ -333,8 +356,8 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:
     if result and found.returned and found.returned.value:
         value = site.source(found.returned.value)
         gives = [f"({value})" if isinstance(found.returned.value, ast.Tuple) else value]
-    gives += [*outputs, *(code for _, code in extra)]
-    takes = [*([result] if result else []), *outputs, *(new for new, _ in extra)]
+    gives += [*outputs, *(one.name if one.is_early else one.code for one in extra)]
+    takes = [*([result] if result else []), *outputs, *(one.name for one in extra)]
     inner = f"{function.name}_computed"
     if inner in site.text or in_class != ("." in name_at(site.text, function.lineno)):
         return None
@@ -354,7 +377,9 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:
         outer += _chunk(found, found.returned)
     changes = [(node, new) for node, (new, _) in reads.items()]
     core = [f"{pad}def {inner}({', '.join([*(['self'] if in_class else []), *arguments])}):"]
-    core += [line for one in found.core for line in _chunk(found, one, changes)]
+    for one in function.body:
+        core += _chunk(found, one, changes) if one in found.core else []
+        core += [f"{deep}{other.name} = {other.code}" for other in extra if other.statement is one and other.is_early]
     if found.returned is not None and not is_kept:
         core += [line for line in _chunk(found, found.returned) if line.lstrip().startswith("#")]
     core += [f"{deep}return {', '.join(gives)}"] if gives else []
@@ -373,8 +398,8 @@ def _is_names(returned: ast.Return) -> bool:
     return False
 
 
-def _loaded_by(extra: Sequence[tuple[str, str]]) -> frozenset[str]:
-    trees = (parsed(code) for _, code in extra)
+def _loaded_by(extra: Sequence[Computed]) -> frozenset[str]:
+    trees = (parsed(one.code) for one in extra)
     return _loaded(tree for tree in trees if tree)
 
 
@@ -390,7 +415,13 @@ def _chunk(found: Books, statement: ast.stmt, changes: Sequence[Change] = ()) ->
     return [*lines[begin : statement.lineno - 1], *f"{pad}{found.site.edited(statement, inside)}".split("\n")]
 
 
-def _after(found: Books, extra: list[tuple[str, str]]) -> tuple[list[list[str]], frozenset[str]]:
+def _is_followed(found: Books, statement: ast.stmt) -> bool:
+    """Return whether more is computed after a statement, which may change in place what this reads."""
+    is_last = not found.returned or _is_names(found.returned)
+    return not is_last or any(one.lineno > statement.lineno for one in found.core)
+
+
+def _after(found: Books, extra: list[Computed]) -> tuple[list[list[str]], frozenset[str]]:
     """The lines that keep books afterwards, and the names they read; what they compute is computed with the rest."""
     chunks: list[list[str]] = []
     read: set[str] = set()
@@ -401,7 +432,7 @@ def _after(found: Books, extra: list[tuple[str, str]]) -> tuple[list[list[str]],
         for tensor in numbers:
             new = next(n for n in ("kept", *(f"kept_{i}" for i in range(2, 99))) if n not in used)
             used.add(new)
-            extra.append((new, found.site.source(tensor)))
+            extra.append(Computed(one, new, found.site.source(tensor), is_early=_is_followed(found, one)))
             changes.append((tensor, new))
         inside = {n for tensor in numbers for n in ast.walk(tensor)}
         read |= {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and n not in inside}

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
-from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Texts, patch
+from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Split, Texts, patch
 from compiler_lens.facts.measured.other_inputs import OtherCall, OtherInputs, Taken
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
@@ -77,6 +77,11 @@ class Offer(Struct, frozen=True):
         return _DEFERS.search(self.code) is not None
 
     @property
+    def moves(self) -> bool:
+        """Whether what the program prints, counts and collects then comes after what is computed."""
+        return self.defers or isinstance(self.edit, Split)
+
+    @property
     def draws(self) -> bool:
         """Whether it draws by torch what the program drew by another generator: what is drawn later is another, too."""
         return RANDOM_NEEDS in self.price
@@ -114,7 +119,8 @@ class NotTried(Struct, frozen=True):
 class Difference(Struct, frozen=True):
     """The first result that is not what it is without a change."""
 
-    # "result", "argument" (changed in place), "error", "gradient", "state" (a parameter or buffer at the end), "call"
+    # "result", "argument" (changed in place), "error", "gradient", "state" (a parameter or buffer at the end), "call",
+    # "object" (what one holds at the end), "generator" (how far a random one has come then)
     kind: str
     call: int  # outermost calls of compiled functions before it
     index: int  # among the values of its kind
@@ -123,6 +129,7 @@ class Difference(Struct, frozen=True):
     numbers: tuple[int, int] | None = None
     draws: bool = False  # random numbers come from another generator than in the program as it is
     without: str | None = None  # without torch.compile it differs: what it raises there, or empty
+    name: str = ""  # of what an object holds, or whose generator it is
     in_backend: str = ""  # what AOTAutograd, or the program's own backend, raises, and not for the program as it is
 
 

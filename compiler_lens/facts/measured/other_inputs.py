@@ -20,6 +20,11 @@ from compiler_lens.recording.source_text import syntax_if_known
 Counted = Mapping[str, Mapping[int, tuple[int, int]]]  # of a file's lines: how often, with own inputs and with others
 
 
+# Values of a call, in the order in which they are compared: what it returns, what it changes in place, gradients, what
+# objects hold after it, and how far random generators have come.
+KINDS = ("result", "argument", "gradient", "object", "generator")
+
+
 class Inputs(Enum):
     """How inputs are made of a call's own tensors."""
 
@@ -56,10 +61,16 @@ class OtherCall(Struct, frozen=True):
     call: int  # outermost calls of the program itself before it
     inputs: Inputs
     gave: Gave
-    kind: str = ""  # of the first value that differs: "result", "argument", "gradient"
+    kind: str = ""  # of the first value that differs, see `KINDS`
     index: int = 0  # among those of its kind
     largest: float | None = None  # the largest difference of two elements
     error: str = ""  # what it raised with the change, in one line
+    name: str = ""  # of what an object holds, or whose generator it is
+
+    @property
+    def place(self) -> int:
+        """How much was compared, and the same, before it differs."""
+        return KINDS.index(self.kind) if self.kind in KINDS else -1
 
 
 class Untried(Enum):
@@ -98,10 +109,16 @@ class OtherInputs(Struct, frozen=True):
         bad = {Gave.OTHER, Gave.NO_ERROR} if may_raise else {Gave.OTHER, Gave.NO_ERROR, Gave.ERROR}
         return next((one for one in self.differing if one.inputs.is_alike and one.gave in bad), None)
 
-    def but(self, unsure: Iterable[tuple[int, Inputs]]) -> OtherInputs:
-        """Return the same without some calls."""
-        left_out = set(unsure)
-        return replace(self, calls=tuple(one for one in self.calls if (one.call, one.inputs) not in left_out))
+    def but(self, unsure: Iterable[OtherCall]) -> OtherInputs:
+        """Return the same without calls that differ without any change as well, as early or earlier."""
+        known = {(one.call, one.inputs): one.place for one in unsure}
+        worth = tuple(one for one in self.calls if not _is_known(one, known.get((one.call, one.inputs))))
+        return replace(self, calls=worth)
+
+
+def _is_known(one: OtherCall, place: int | None) -> bool:
+    """Whether nothing is known of a call past what differs at a place."""
+    return place is not None and (one.gave in {Gave.SAME, Gave.ERROR_IN_BOTH} or one.place >= place)
 
 
 class Sides(Struct, frozen=True):

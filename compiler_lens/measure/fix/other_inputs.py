@@ -21,7 +21,8 @@ from msgspec import Struct
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree
 from compiler_lens.facts.measured.other_inputs import Counted, Inputs, Untried
-from compiler_lens.measure.fix.results import Keeper, Kept
+from compiler_lens.measure.fix.objects import generators, held, roots_of
+from compiler_lens.measure.fix.results import Keeper, Kept, keep_changed, named_before, packed
 from compiler_lens.measure.program import described, leaves
 from compiler_lens.measure.sandbox import copies
 from compiler_lens.measure.sandbox.copies import Tell, told_by_a_copy
@@ -156,7 +157,7 @@ class OtherCalls:
                 kept = _called(asked, inputs, self._lines)
                 state.restore()
                 buffer = io.BytesIO()
-                torch.save(([[k.kind, k.call, k.index, k.value, k.inputs] for k in kept], self._lines.counts), buffer)
+                torch.save(([packed(one) for one in kept], self._lines.counts), buffer)
                 tell(buffer.getvalue())
 
 
@@ -175,6 +176,8 @@ def _called(asked: _Asked, inputs: Inputs, lines: CountedLines) -> Sequence[Kept
     given, keeper = _made(inputs, asked.given), Keeper()
     tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
     copies = [tensor.detach().clone() for tensor in tensors]
+    roots = [*roots_of(dynamo.as_written(asked.function)[0]), ("arguments", given)]
+    before = named_before(held(roots))
     try:
         with lines.counting(with_others=True):
             result = asked.function(*given[0], **given[1])
@@ -186,6 +189,8 @@ def _called(asked: _Asked, inputs: Inputs, lines: CountedLines) -> Sequence[Kept
     keeper.keep("result", asked.call, leaves(result), inputs.value)
     keeper.keep("argument", asked.call, changed, inputs.value)
     keeper.keep("gradient", asked.call, gradients, inputs.value)
+    keep_changed(keeper, asked.call, before, held(roots), inputs.value)
+    keeper.keep_named("generator", asked.call, generators(), inputs.value)
     return keeper.kept
 
 

@@ -41,7 +41,7 @@ class Ended(Struct, frozen=True):
 
     outcome: Outcome
     recording: Recording
-    printed: str = ""  # all of it, or more than anybody reads
+    printed: str = ""  # all of it, and what its own lines log, or more than anybody reads
     last: str = ""  # what it said last, an error if there is one
     is_late: bool = False  # it was stopped when its time was over
 
@@ -108,7 +108,8 @@ class Processes:
         except RecordingFileError:
             recording = Recording()
         printed = _read(folder / OUTPUT)
-        return Ended(outcome, recording, printed, _tail(folder / ERRORS) or printed[-_TAIL:], is_late=status is None)
+        last = _tail(folder / ERRORS) or printed[-_TAIL:]
+        return Ended(outcome, recording, "\n".join((printed, *outcome.said)), last, is_late=status is None)
 
     def _fresh(self, folder: Path, seconds: float) -> int | None:
         """Run in a new interpreter: its exit status, or None if it is late."""

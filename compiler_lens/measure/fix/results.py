@@ -1,9 +1,15 @@
-"""What a program computes, kept and compared: results of compiled calls, gradients, parameters at the end."""
+"""What a program computes, kept and compared: results of compiled calls, gradients, parameters at the end.
+
+What its objects hold, and how far random generators have come, is kept by name and compared where both runs have it: a
+change may well put a number into a buffer, or add a list of its own.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from math import isclose, isnan
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,10 @@ from compiler_lens.recording.model import Results
 _MOST = 256 << 20  # bytes that are kept of a run
 _LARGEST = 1 << 20  # elements of a tensor that is kept whole
 _SAMPLE = 1 << 16  # elements that are kept of a larger one, besides its mean
+_FEW = 1 << 16  # elements of a tensor that an object holds, which is looked into
+_ALL = "*"  # stands for the names of all values
+_NOISE = 10.0  # times the rounding of another run: it is as large only by chance
+_CLOSE = 1e-4  # of numbers that objects hold, which were tensors of any dtype
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 
@@ -29,6 +39,7 @@ class Kept(Struct, frozen=True):
     index: int
     value: Any  # a tensor on the CPU, or a plain value; of anything else its type's name
     inputs: str = ""  # how they were made, of a call with others than the program's own
+    name: str = ""  # where an object holds it; then the value is a list of its parts
 
 
 class Keeper:
@@ -48,6 +59,12 @@ class Keeper:
         for index, value in enumerate(values):
             if self.is_whole:
                 self.kept += [Kept(kind, call, index, part, inputs) for part in self._parts(value)]
+
+    def keep_named(self, kind: str, call: int, values: Mapping[str, Any], inputs: str = "") -> None:
+        """Keep values of one kind that have names."""
+        for name, value in values.items():
+            if self.is_whole:
+                self.kept.append(Kept(kind, call, 0, self._parts(value), inputs, name))
 
     def _parts(self, value: Any) -> list[Any]:
         if not isinstance(value, torch.Tensor) or torch.nn.parameter.is_lazy(value):
@@ -69,7 +86,12 @@ def _parts(tensor: torch.Tensor) -> list[Any]:
 
 def save(kept: Sequence[Kept], path: Path) -> None:
     """Write what a run computed, for `load`."""
-    torch.save([[one.kind, one.call, one.index, one.value, one.inputs] for one in kept], path)
+    torch.save([packed(one) for one in kept], path)
+
+
+def packed(one: Kept) -> list[Any]:
+    """Return a value as what `Kept` is made of again."""
+    return [one.kind, one.call, one.index, one.value, one.inputs, one.name]
 
 
 def load(path: Path) -> list[Kept]:
@@ -77,13 +99,28 @@ def load(path: Path) -> list[Kept]:
     return [Kept(*entry) for entry in torch.load(path, weights_only=True)]
 
 
-def compared(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[Results, Difference | None]:
-    """Return whether two runs computed the same, up to the rounding that torch.testing allows for a dtype."""
-    for one, other in zip(kept, reference, strict=False):
+def compared(
+    kept: Sequence[Kept], reference: Sequence[Kept], noisy: Sequence[Kept] = ()
+) -> tuple[Results, Difference | None]:
+    """Return whether two runs computed the same, up to the rounding that torch.testing allows for a dtype.
+
+    Args:
+        kept: what one run computed.
+        reference: what the other did.
+        noisy: the same of that, begun with parameters that are rounded otherwise. An optimizer such as Adam divides a
+            gradient by its size: one that is zero but for rounding moves its parameter as far as any other.
+    """
+    kept, reference, noisy = _unnamed(kept), _unnamed(reference), _unnamed(noisy)
+    rounding = _rounding(reference, noisy)
+    for place, (one, other) in enumerate(zip(kept, reference, strict=False)):
         if (one.kind, one.call, one.index) != (other.kind, other.call, other.index):
             break
-        if not _is_close(one.value, other.value) and not _is_zero_for_none(one, other):
-            return Results.DIFFER, Difference(one.kind, one.call, one.index, _largest(one.value, other.value))
+        if _is_close(one.value, other.value) or _is_zero_for_none(one, other):
+            continue
+        largest = _largest(one.value, other.value)
+        is_rounding = place in rounding and largest is not None and largest <= rounding[place]
+        if not (is_rounding and one.value.dtype is other.value.dtype):
+            return Results.DIFFER, Difference(one.kind, one.call, one.index, largest)
     else:
         if len(kept) == len(reference):
             return Results.EQUAL, None
@@ -96,6 +133,39 @@ def compared(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[Results, 
     return Results.DIFFER, Difference(kind, call, 0, numbers=numbers)
 
 
+def _unnamed(kept: Sequence[Kept]) -> Sequence[Kept]:
+    return [one for one in kept if not one.name]
+
+
+def _rounding(reference: Sequence[Kept], noisy: Sequence[Kept]) -> Mapping[int, float]:
+    """Return how far rounding alone moves parameters, by their places among all values; nothing if it moves more."""
+    if len(reference) != len(noisy):
+        return {}
+    found: dict[int, float] = {}
+    for place, (one, other) in enumerate(zip(reference, noisy, strict=True)):
+        if one.kind == other.kind == "state" and isinstance(one.value, torch.Tensor):
+            found[place] = _NOISE * (_largest(one.value, other.value) or 0.0)
+        elif not _is_close(one.value, other.value):
+            return {}
+    return found
+
+
+def names_that_differ(kept: Iterable[Kept], reference: Iterable[Kept]) -> tuple[str, ...]:
+    """Return the names of all named values that two runs have, and have otherwise."""
+    before = {one.name: one for one in reference if one.name}
+    both = ((one, before[one.name]) for one in kept if one.name in before)
+    return tuple(one.name for one, other in both if not _is_alike(one.value, other.value))
+
+
+def compared_named(kept: Sequence[Kept], reference: Sequence[Kept], unsure: AbstractSet[str]) -> Difference | None:
+    """Return the first named value that is another, of those that are sure; None where all are alike."""
+    name = next((one for one in names_that_differ(kept, reference) if one not in unsure), None)
+    if name is None:
+        return None
+    one, other = (next(k for k in side if k.name == name) for side in (kept, reference))
+    return Difference(one.kind, one.call, 0, _largest(one.value[0], other.value[0]), name=name)
+
+
 def zero_gradients(kept: Sequence[Kept], reference: Sequence[Kept]) -> int:
     """Return how many gradients are zeros where another run has none: the same, but to an optimizer with a memory."""
     return sum(_is_zero_for_none(one, other) for one, other in zip(kept, reference, strict=False))
@@ -104,6 +174,37 @@ def zero_gradients(kept: Sequence[Kept], reference: Sequence[Kept]) -> int:
 def _is_zero_for_none(one: Kept, other: Kept) -> bool:
     is_new = one.kind == other.kind == "gradient" and other.value is None and isinstance(one.value, torch.Tensor)
     return is_new and not bool(one.value.any())
+
+
+def named_before(values: Mapping[str, Any]) -> Mapping[str, Sequence[Any]]:
+    """Return what objects hold, to be compared with what they hold after a call: large tensors are not looked into."""
+    return {name: _few(value) for name, value in values.items()}
+
+
+def keep_changed(
+    keeper: Keeper, call: int, before: Mapping[str, Sequence[Any]], values: Mapping[str, Any], inputs: str
+) -> None:
+    """Keep what a call changed of what objects hold, and the names of all of that.
+
+    Args:
+        keeper: keeps it.
+        call: the number of the call.
+        before: by `named_before`.
+        values: what they hold after it, by name.
+        inputs: how the inputs of the call were made.
+    """
+    now = {name: _few(value) for name, value in values.items()}
+    new = {name: value for name, value in now.items() if name not in before or not _is_alike(value, before[name])}
+    keeper.kept += [Kept("object", call, 0, list(value), inputs, name) for name, value in new.items()]
+    keeper.kept.append(Kept("names", call, 0, "\n".join(dict.fromkeys((*before, *now))), inputs, _ALL))
+
+
+def _few(value: Any) -> Sequence[Any]:
+    if isinstance(value, torch.Tensor) and value.numel() > _FEW:
+        return [str(tuple(value.shape)), str(value.dtype)]
+    if isinstance(value, torch.Tensor):
+        return [] if torch.nn.parameter.is_lazy(value) else _parts(value.detach())
+    return [value]
 
 
 def compared_calls(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[OtherCall, ...]:
@@ -125,10 +226,27 @@ def _compared_call(key: tuple[int, str], kept: Sequence[Kept], reference: Sequen
     if raises or raised:
         gave = Gave.ERROR_IN_BOTH if raises and raised else Gave.ERROR if raises else Gave.NO_ERROR
         return OtherCall(call, inputs, gave, error=str(kept[0].value) if raises else "")
-    results, difference = compared(kept, reference)
-    if results is Results.EQUAL or difference is None:
+    _, difference = compared(kept, reference)
+    difference = difference or _other_change(kept, reference)
+    if difference is None:
         return OtherCall(call, inputs, Gave.SAME)
-    return OtherCall(call, inputs, Gave.OTHER, difference.kind, difference.index, difference.largest)
+    found = difference.kind, difference.index, difference.largest
+    return OtherCall(call, inputs, Gave.OTHER, *found, name=difference.name)
+
+
+def _other_change(kept: Sequence[Kept], reference: Sequence[Kept]) -> Difference | None:
+    """Return what one call leaves otherwise than the other, of what is there in both."""
+    sides = [{one.name: one for one in side if one.name} for side in (kept, reference)]
+    known = [set(side[_ALL].value.split("\n")) if _ALL in side else set() for side in sides]
+    names = [*sorted(known[0] & known[1]), *(name for name, one in sides[0].items() if one.kind == "generator")]
+    for name in names:
+        one, other = (side.get(name) for side in sides)
+        is_alike = _is_alike(one.value, other.value) if one and other else one is other
+        if not is_alike:
+            some = one or other
+            largest = _largest(one.value[0], other.value[0]) if one and other else None
+            return Difference(some.kind if some else "object", 0, 0, largest, name=name)
+    return None
 
 
 def _calls(kept: Sequence[Kept]) -> int:
@@ -145,6 +263,26 @@ def _is_close(one: Any, other: Any) -> bool:
             return False
         return True
     return bool(one == other)
+
+
+def _is_alike(parts: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether two values that an object holds are the same: a number may be a tensor instead, and is less exact."""
+    if len(parts) != len(others):
+        return False
+    for one, other in zip(parts, others, strict=True):
+        numbers = _number(one), _number(other)
+        if None in numbers:
+            if not _is_close(one, other):
+                return False
+        elif not (isclose(*numbers, rel_tol=_CLOSE, abs_tol=_CLOSE) or all(map(isnan, numbers))):  # type: ignore[arg-type]
+            return False
+    return True
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex() and not value.is_meta:
+        return float(value)
+    return float(value) if isinstance(value, (bool, int, float)) else None
 
 
 def _largest(one: Any, other: Any) -> float | None:

@@ -21,6 +21,7 @@ from compiler_lens.capture.recorder import recorded
 from compiler_lens.capture.torch_api import settings
 from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.measure.fix import results, serving
+from compiler_lens.measure.fix.logged import OwnLog
 from compiler_lens.measure.fix.observing import Observer
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
 from compiler_lens.measure.fix.plan import OUTCOME, RECORDING, RESULTS, Outcome, Plan
@@ -28,6 +29,7 @@ from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, cause, described
 from compiler_lens.measure.what_if import captured
 from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Results
 
 _SEED = 0
 _MOST_RECOMPILES = 64
@@ -61,10 +63,11 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
 
         def end(error: BaseException | None = None) -> None:
             recorder.close()
-            _Run(plan, watch, observer, others, lines).end(error)
+            _Run(plan, watch, observer, others, lines, log).end(error)
 
-        watch = Watch(plan.steps, end, others=others, lines=lines)
+        watch, log = Watch(plan.steps, end, others=others, lines=lines, is_noisy=plan.is_noisy), OwnLog()
         stack.enter_context(watch.watching())
+        stack.enter_context(log.hearing())
         _seed()
         serving.serve(plan.texts)
         error: BaseException | None = None
@@ -105,6 +108,7 @@ class _Run(Struct, frozen=True):
     observer: Observer
     others: OtherCalls | None
     lines: CountedLines
+    log: OwnLog
 
     def end(self, error: BaseException | None) -> None:
         """Leave what came of it, and end."""
@@ -115,6 +119,7 @@ class _Run(Struct, frozen=True):
         outcome = Outcome(
             _script(self.plan),
             self.watch.calls,
+            said=tuple(self.log.said),
             called=self.observer.called,
             counted=self.lines.counted,
             error=said,
@@ -136,9 +141,13 @@ class _Run(Struct, frozen=True):
             results.save(keeper.kept, plan.at / RESULTS)
         elif not outcome.error and self.watch.calls:
             reference = results.load(plan.at / plan.reference)
-            found, difference = results.compared(keeper.kept, reference)
+            noisy = results.load(plan.at / plan.noisy) if plan.noisy else ()
+            found, difference = results.compared(keeper.kept, reference, noisy)
             zeros = results.zero_gradients(keeper.kept, reference)
-            return replace(outcome, results=found, difference=difference, zero_gradients=zeros)
+            unsure = results.names_that_differ(keeper.kept, reference)
+            if found is Results.EQUAL and (difference := results.compared_named(keeper.kept, reference, plan.unsure)):
+                found = Results.DIFFER
+            return replace(outcome, results=found, difference=difference, zero_gradients=zeros, unsure=unsure)
         return outcome
 
     def _with_others(self, outcome: Outcome) -> Outcome:

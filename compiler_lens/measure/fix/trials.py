@@ -16,7 +16,7 @@ from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.edits import Edit, Texts
 from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, Trial, as_it_was, together
 from compiler_lens.facts.measured.offers import observed
-from compiler_lens.facts.measured.other_inputs import Counted, Inputs, OtherInputs, Taken, Untried, sides
+from compiler_lens.facts.measured.other_inputs import Counted, OtherCall, OtherInputs, Taken, Untried, sides
 from compiler_lens.facts.measured.printed import Known, known
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
@@ -61,7 +61,7 @@ class _Others(Struct, frozen=True):
 class _Compiled(Struct, frozen=True):
     """How the program as it is compiles for other inputs."""
 
-    unsure: frozenset[tuple[int, Inputs]] = frozenset()  # calls that give something else than without torch.compile
+    unsure: tuple[OtherCall, ...] = ()  # calls that give something else than without torch.compile
     is_aot: bool = True  # AOTAutograd takes its graphs, as Inductor has it do
 
 
@@ -72,6 +72,8 @@ class _Runs:
         self._reference = ""
         self._texts: Texts = {}
         self._printed: Known | None = None  # by the program as it is
+        self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
+        self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
         self._is_alike_in_eager = False  # what it computes, compiled and not
         self._called: tuple[Called, ...] = ()
         self._recordings: list[tuple[Observed, Recording]] = []
@@ -106,12 +108,13 @@ class _Runs:
         # What it computes without torch.compile as well, it computes twice.
         self._tell(f"the program as it is, without torch.compile (it took {taken:.0f} s, as each change does)")
         again = self._run(is_eager=True)
-        self._is_alike_in_eager = again.outcome.results is Results.EQUAL
+        self._is_alike_in_eager = _is_same(again)
         if not (is_eager or self._is_alike_in_eager):
             self._tell("the program as it is, once more, as without torch.compile it computes something else")
             again = self._run()
+        self._unsure = frozenset(again.outcome.unsure)
         first = self._noted(replace(first, calls=again.outcome.calls), ended.recording)
-        is_deterministic = again.outcome.results is Results.EQUAL
+        is_deterministic = _is_same(again)
         if not is_deterministic:
             self._reference = ""
         elif not (ended.outcome.error or again.outcome.error):
@@ -198,7 +201,10 @@ class _Runs:
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
         is_aot = any(offer.needs_aot for offer in offers)
         asked = self._asked
-        return Plan(asked.program, str(folder), served, asked.steps, self._reference, is_aot=is_aot)
+        return Plan(
+            asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "", self._unsure,
+            is_aot=is_aot,
+        )  # fmt: skip
 
     def _results(self) -> str:
         return str(self._folder / str(self._number) / RESULTS)
@@ -207,8 +213,17 @@ class _Runs:
         self._tell(f"{self._number - 1}{self._how_many_more()}: {self._named(offers)}")
         # A change may make a loop endless: nobody waits for that as long as for the longest of programs.
         ended = self._processes.run(self._plan(texts, offers), self._longest)
+        if self._noisy is None and _may_be_rounding(ended.outcome.difference):
+            self._noisy = self._rounded_otherwise()
+            ended = self._processes.run(self._plan(texts, offers), self._longest) if self._noisy else ended
         seen = _with_draws(self._seen(ended), offers)
         return self._noted(self._with_words(seen, ended.printed, offers), ended.recording)
+
+    def _rounded_otherwise(self) -> str:
+        """Return what the program as it is computes where its parameters are rounded otherwise; empty if it fails."""
+        self._tell("the program as it is, with parameters that are rounded otherwise")
+        plan = replace(self._plan(), reference="", is_noisy=True)
+        return "" if self._processes.run(plan, self._longest).outcome.error else str(plan.at / RESULTS)
 
     def _with_words(self, seen: Observed, printed: str, offers: tuple[Offer, ...]) -> Observed:
         """Return the same with what the program prints otherwise; other results where these are other words."""
@@ -217,7 +232,7 @@ class _Runs:
         may_lack, may_move = any(one.may_say_less for one in offers), any(one.defers for one in offers)
         other = self._printed.other(printed, may_lack=may_lack, may_move=may_move)
         # What is told later, and with another number, is told of what has changed meanwhile.
-        is_other = other is not None and (may_move or not other.is_number)
+        is_other = other is not None and (any(one.moves for one in offers) or not other.is_number)
         return replace(seen, printed=other, results=Results.DIFFER if is_other else seen.results)
 
     def _how_many_more(self) -> str:
@@ -308,7 +323,7 @@ class _Runs:
             is_aot = not found.error
             if not (is_aot or others.untried):
                 found = self._with_others(others, self._plan(), is_aot=False).outcome
-            self._compiled = _Compiled(frozenset((one.call, one.inputs) for one in found.others.differing), is_aot)
+            self._compiled = _Compiled(found.others.differing, is_aot)
         return self._compiled
 
     def _noted(self, seen: Observed, recording: Recording) -> Observed:
@@ -339,6 +354,16 @@ class _Runs:
             error_line=outcome.error_line,
             calls=outcome.calls,
         )
+
+
+def _is_same(ended: Ended) -> bool:
+    """Whether a run as it is computed the same as the one before; what its objects hold may follow from the clock."""
+    difference = ended.outcome.difference
+    return ended.outcome.results is Results.EQUAL or bool(difference and difference.name)
+
+
+def _may_be_rounding(difference: Difference | None) -> bool:
+    return difference is not None and difference.kind == "state" and bool(difference.largest)
 
 
 def _with_draws(seen: Observed, offers: tuple[Offer, ...]) -> Observed:

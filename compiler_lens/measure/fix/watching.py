@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -17,9 +18,11 @@ from torch.nn.modules import module as modules
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree, version_of
 from compiler_lens.capture.torch_api.places import Function, put_in
+from compiler_lens.measure.fix.objects import Named, generators, held, roots_of
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
 from compiler_lens.measure.fix.results import Keeper
 from compiler_lens.measure.program import leaves
+from compiler_lens.recording.own_files import is_own
 
 _MOST_NODES = 100_000  # of an autograd graph
 _FIRST = 8  # elements
@@ -70,6 +73,7 @@ class Watch:
         enough: called before the call that would be one too many. It does not return.
         others: makes calls with other inputs before the program's own.
         lines: counts the lines that run in these calls.
+        is_noisy: round all parameters otherwise before the first call.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Watch:
         *,
         others: OtherCalls | None = None,
         lines: CountedLines | None = None,
+        is_noisy: bool = False,
     ) -> None:
         self.keeper = Keeper()
         self._others, self._lines = others, lines or CountedLines(frozenset())
@@ -93,6 +98,8 @@ class Watch:
         self._reached: list[torch.Tensor] = []  # others that its result has a gradient for: global tensors, say
         self._hooks = _Hooks(self._register)
         self._is_begun = False  # a compiled function was called
+        self._is_noisy = is_noisy
+        self._functions: dict[int, Function] = {}  # that torch.compile made
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -113,6 +120,18 @@ class Watch:
             for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
                 self._state.setdefault(id(tensor), tensor)  # also what a call has put in place of another
         self.keeper.keep("state", self.calls, self._state.values())
+        self.keeper.keep_named("object", self.calls, held(self._roots(), with_weights=False))
+        self.keeper.keep_named("generator", self.calls, generators())
+
+    def _roots(self) -> Iterator[Named]:
+        """Yield what the program's objects are reached from: its script, what it compiles, modules that are alive."""
+        own = {name: one for name, one in vars(sys.modules["__main__"]).items() if not name.startswith("__")}
+        yield from own.items() if is_own(getattr(sys.modules["__main__"], "__file__", None) or "") else ()
+        for function in self._functions.values():
+            yield from roots_of(function)
+        for number, known in enumerate(self._modules.values()):
+            if (module := known()) is not None:
+                yield f"{type(module).__name__} {number + 1}", module
 
     # -- calls
 
@@ -137,6 +156,7 @@ class Watch:
             before = [_version(tensor) for tensor in given]
             self._here.is_inside = True
             try:
+                self._functions.setdefault(id(compiled), dynamo.as_written(compiled)[0])
                 with self._hooks.out():
                     if self._others is not None:
                         self._others.before(compiled, self.calls, (args, kwargs), self._leaves_of)
@@ -162,6 +182,8 @@ class Watch:
             self._state = {}
             gc.collect()  # so that it is the same ones in each run
             self._state = {number: left for number, tensor in known.items() if (left := tensor()) is not None}
+            if self._is_noisy:
+                _round_otherwise(self._state.values())
 
     def _keep(self, result: Any, given: list[torch.Tensor], before: list[int]) -> None:
         changed = [tensor for tensor, version in zip(given, before, strict=True) if _version(tensor) != version]
@@ -201,6 +223,16 @@ class Watch:
         # One for each: what has none in one run and has one in another differs.
         every = (*self._state.values(), *self._given, *self._reached)
         self.keeper.keep("gradient", self.calls, [tensor.grad for tensor in every if tensor.is_leaf])
+
+
+def _round_otherwise(tensors: Iterable[torch.Tensor]) -> None:
+    """Move each element to the next number that its dtype has: half of them up, half of them down."""
+    for tensor in tensors:
+        if type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.is_floating_point() and not tensor.is_meta:
+            with torch.no_grad():
+                plain = tensor.detach().double()
+                step = torch.finfo(tensor.dtype).eps * (torch.arange(plain.numel()) % 2 * 2 - 1).view_as(plain)
+                tensor.copy_(plain * (1 + step.to(plain.device)))
 
 
 def _leaves_of(result: Any) -> list[torch.Tensor]:

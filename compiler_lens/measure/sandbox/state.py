@@ -119,7 +119,7 @@ def _children(value: Any) -> Iterator[Any]:
         yield from (value.func, value.args, value.keywords)
     elif isinstance(value, torch.Tensor):
         yield from _of_tensor(value)
-    if isinstance(value, _OPEN) or _is_foreign(type(value)):
+    if isinstance(value, _OPEN) or is_foreign(type(value)):
         yield from _of_object(value)
 
 
@@ -175,7 +175,7 @@ def _of_class(kind: type) -> Iterator[Any]:
     """What a class of the user's has of its own, and its bases."""
     # What is typed at a prompt or in a notebook has a module without a file.
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or "<stdin>"
-    if not (_is_foreign(kind) and is_own(file)):
+    if not (is_foreign(kind) and is_own(file)):
         return
     code = {name for name, value in vars(kind).items() if not isinstance(value, _PLAIN)}
 
@@ -188,8 +188,8 @@ def _of_class(kind: type) -> Iterator[Any]:
     yield from (kept, *kept.values.values(), *kind.__bases__)
 
 
-def _is_foreign(kind: type) -> bool:
-    """Whether a class is not the standard library's, torch's, numpy's or ours."""
+def is_foreign(kind: type) -> bool:
+    """Return whether a class is not the standard library's, torch's, numpy's or ours."""
     package = str(kind.__module__).partition(".")[0]
     return package not in sys.stdlib_module_names and package not in {"torch", "compiler_lens", "numpy"}
 

@@ -70,6 +70,8 @@ _KINDS = {
     "error": "the error that call {call} raises",
     "gradient": "gradient {index} after call {call}",
     "state": "parameter or buffer {index} at the end",
+    "object": "`{name}`",
+    "generator": "the state of {name}'s random generator, so what is drawn later",
 }
 _NUMBERS = {
     "result": "values that call {call} returns: {0} as it is, {1} with the change",
@@ -268,7 +270,9 @@ _DRAWS = "; it draws by torch's generator, so all that is drawn after it is anot
 
 def _value_differs(found: Difference | OtherCall) -> str:
     """Return which value differs, and by how much; of a call with other inputs also that it raises, or does not."""
-    said = _KINDS[found.kind or "error"].format(index=found.index + 1, call=_call(found))
+    said = _KINDS[found.kind or "error"].format(index=found.index + 1, call=_call(found), name=found.name)
+    if found.name:
+        said += f" after call {_call(found)}" if isinstance(found, OtherCall) else " at the end"
     return f"{said} differs by {found.largest:.3g}" if found.largest else f"{said} differs"
 
 

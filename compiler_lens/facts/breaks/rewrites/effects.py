@@ -57,7 +57,7 @@ def changes_nothing(call: ast.Call, tensors: AbstractSet[str]) -> bool:
     """
     if isinstance(call.func, ast.Name):
         return call.func.id in _READING
-    if called(call) in _READING_METHODS:
+    if called(call) in _READING_METHODS or dotted(call.func).startswith("math."):
         return True
     if called(call) in _READING_WITH_ARGUMENT and call.args:
         first = call.args[0]
