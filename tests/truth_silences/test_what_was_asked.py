@@ -279,6 +279,22 @@ def test_what_is_called_by_whatever_way_is_not_said_to_be_never_called() -> None
     assert "never-called" not in [finding.rule for finding in explain(lens.recording).findings]
 
 
+def counted(x: Tensor) -> Tensor:
+    return x * 5
+
+
+@torch._dynamo.decorators.skip  # type: ignore[attr-defined]
+def counts(x: Tensor) -> Tensor:
+    return counted(x)
+
+
+def test_one_that_hands_on_to_what_is_compiled_is_not_said_to_be_never_called() -> None:
+    with Lens(strict=True) as lens:
+        torch.compile(counts, backend="aot_eager")(X)
+    assert [one.function for one in lens.recording.compilations] == ["counted"]
+    assert "never-called" not in [finding.rule for finding in explain(lens.recording).findings]
+
+
 def test_one_that_is_not_called_beside_others_that_are_is_minor() -> None:
     def idle(x: Tensor) -> Tensor:
         return x + 1

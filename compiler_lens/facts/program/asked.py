@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from compiler_lens.recording.model import CompileSite, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
-from compiler_lens.recording.source_text import Sources
+from compiler_lens.recording.source_text import Sources, sources
 
 
 class Uncalled(Struct, frozen=True):
@@ -31,18 +32,23 @@ def never_called(recording: Recording) -> tuple[Uncalled, ...]:
     places = {(c.file, c.line) for c in recording.compilations}
     places |= {(c.definition.file, c.definition.line) for c in recording.compilations if c.definition}
     places |= {(one.function.file, one.function.line) for one in recording.eager_calls}
+    names, texts = {c.function.rpartition(".")[2] for c in recording.compilations}, sources(recording)
     # A compiled function that another one calls is a part of that.
     inlined = {(at.file, at.function) for at in _lines(recording)}
 
     def is_entered(site: CompileSite) -> bool:
         defined = site.defined
         function = defined.file, defined.function.rpartition(".")[2]
-        return site.module in modules or (defined.file, defined.line) in places or function in inlined
+        is_one = site.module in modules or (defined.file, defined.line) in places or function in inlined
+        return is_one or _hands_on(site, texts, names)
 
     every = (Uncalled(site, is_entered(site)) for site in dict.fromkeys(own))
     return tuple(one for one in every if one.site.is_dropped or not one.is_entered)
 
 
+# Marks with which torch goes past a function, but not past what that calls.
+_KEPT_OUT = re.compile(r"@[\w.]*\bskip\b|@[\w.]*\bdisable\(.*recursive=False")
+_CALLED = re.compile(r"\b(\w+)\(")
 _FORWARD = re.compile(r"(?<![\w.])self(?:\.forward|\.__call__)?\(")
 
 
@@ -56,6 +62,18 @@ def calls_forward(site: CompileSite, texts: Sources) -> bool | None:
     others = (one for one in methods if one.name.rpartition(".")[2] != "forward")
     numbers = (number for one in others for number in range(one.line, one.last + 1))
     return any(_FORWARD.search(texts.line(site.defined.file, number)) for number in numbers)
+
+
+def _hands_on(site: CompileSite, texts: Sources, names: AbstractSet[str]) -> bool:
+    """Whether a function is kept in Python by a mark of torch's, and calls one that entered the compiler."""
+    at = site.defined
+    defined = next((one for one in texts.definitions(at.file) if at.line in (one.line, one.first)), None)
+    if defined is None:
+        return False
+    head, body = (range(defined.line, defined.first), range(defined.first + 1, defined.last + 1))
+    is_marked = any(_KEPT_OUT.search(texts.line(at.file, number)) for number in head)
+    called = (name for number in body for name in _CALLED.findall(texts.line(at.file, number)))
+    return is_marked and not names.isdisjoint(called)
 
 
 def _lines(recording: Recording) -> Iterator[SourceLine]:
