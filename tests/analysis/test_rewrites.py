@@ -361,6 +361,20 @@ def g(x, m):
     return x
 """,
     "any of torch": "def f(x):\n    m = x > 3\n    if torch.any(m):\n        x = x.masked_fill(m, value=-1)\n    return x * 2\n",
+    "a fill by a mask seen from further": """
+def f(x):
+    m = x.sum(1) > 3
+    if m.any():
+        x = x.masked_fill(m.unsqueeze(1), 0.5)
+    return x
+""",
+    "a fill by a mask with one more dimension": """
+def f(x):
+    m = x.sum(1) > 3
+    if m.any():
+        x = x.masked_fill(m[:, None], 0.5)
+    return x
+""",
     "a sum": "def f(x):\n    m = x > 3\n    if m.sum() > 0:\n        x = x.masked_fill(m, torch.finfo(x.dtype).min)\n    return x * 2\n",
 }  # fmt: skip
 
@@ -2010,3 +2024,9 @@ def test_a_hostile_source_gives_nothing_and_soon(calls_of, code):
 
 def test_a_line_of_a_megabyte_gives_nothing():
     assert rewrite(ITEM, Sources(), SourceLine(FILE, 1, "f", "y = x * x.item()" + " + 1" * 250_000)) is None
+
+
+def test_an_array_of_numpys_is_no_tensor():
+    text = HEAD + "def f(x):\n    ranks = {}\n    m = x > 0\n    return ranks[m].sum()\n"
+    assert suggestion(text.format("torch.argsort(x)"), SHAPE, "return") is not None
+    assert suggestion(text.format("np.argsort(x) + 1"), SHAPE, "return") is None

@@ -81,7 +81,6 @@ PROGRAM = """\
     def step(x):
         return sine(x) + {add}
 
-    changed = False
     calls = []
 
     @torch.library.custom_op("compared::sine", mutates_args=())
@@ -91,7 +90,7 @@ PROGRAM = """\
     @sine.register_fake
     def _(x):
         calls.append(x.shape)
-        if changed and len(calls) > 1:
+        if False and len(calls) > 1:
             raise ValueError("more than Dynamo asks")
         return torch.empty_like(x)
 
@@ -148,6 +147,22 @@ def test_a_run_that_prints_other_numbers_says_so(runs: Runs) -> None:
     assert deferred.results is Results.DIFFER
 
 
+def test_a_run_that_logs_other_words_gives_other_results(runs: Runs) -> None:
+    other, _ = runs.seen(runs.text.replace("to the standard error", "elsewhere"))
+    said = OtherWords("WARNING to the standard error", "WARNING elsewhere")
+    assert (other.results, other.printed) == (Results.DIFFER, said)
+
+
+def test_a_run_after_which_objects_hold_something_else_gives_other_results(runs: Runs) -> None:
+    other, _ = runs.seen(f"{runs.text}\nseen = 1\nn += 1\n")
+    assert other.results is Results.DIFFER
+    assert other.difference is not None
+    assert (other.difference.kind, other.difference.name, other.difference.largest) == ("object", "n", 1.0)
+    further, _ = runs.seen(f"{runs.text}\ntorch.rand(1)\n")
+    assert further.difference is not None
+    assert (further.difference.kind, further.difference.name) == ("generator", "torch")
+
+
 def test_a_change_that_leaves_messages_out_prints_less(runs: Runs) -> None:
     text = runs.text.replace("    print(", "    if n: print(")
     other, _ = runs.seen(text)
@@ -177,7 +192,7 @@ def test_what_differs_without_torch_compile_is_refused(runs: Runs, change: str, 
 
 
 def test_what_aot_autograd_does_not_take_is_refused(runs: Runs) -> None:
-    text = runs.text.replace("changed = False", "changed = True")
+    text = runs.text.replace("if False and", "if")
     seen, offer = runs.seen(text)
     assert seen.results is Results.EQUAL  # Dynamo asks once
     found = runs.runs._confirm(seen, {str(runs.script): text}, (offer,))
@@ -249,3 +264,43 @@ def test_what_is_left_is_the_change_that_prints_the_same(tmp_path: Path, capsys:
     found = json.loads(capsys.readouterr().out)
     assert not [one for one in found["tried"] if "reorderable" in one["offer"] and one["results"] == "equal"]
     assert "reorderable" not in found["best"]["patch"]
+
+
+# A key's bias moves no result: its gradient is zero but for rounding, and Adam makes a step of that.
+BIASED = """\
+    import torch
+
+    torch.manual_seed(0)
+    keys = torch.nn.Linear(4, 4)
+    adam = torch.optim.Adam(keys.parameters(), lr=0.01)
+
+    def step(q, x):
+        return ((q @ keys(x).T).softmax(-1) @ x).square().mean()
+
+    compiled = torch.compile(step)
+    for n in range(3):
+        adam.zero_grad()
+        compiled(torch.randn(5, 4), torch.randn(5, 4)).backward()
+        adam.step()
+    """
+
+
+def test_what_only_rounding_moves_is_the_same(tmp_path: Path) -> None:
+    home, script = str(Path(compiler_lens.__file__).parent.parent), tmp_path / "train.py"
+    text = dedent(BIASED)
+    script.write_text(text)
+    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, 120) as opened:
+        said: list[str] = []
+        runs = trials._Runs(trials.Asked(Program(str(script))), opened, tmp_path, said.append)
+        runs._run()
+        runs._reference = runs._results()
+        offer = Offer(Target(None, "break"), Setting(""))
+        rounded = text.replace("(q @ keys(x).T)", "((2 * q) @ (keys(x) / 3).T * 1.5)")
+        same = runs._attempt({str(script): rounded}, (offer,))
+        assert same.results is Results.EQUAL, same.difference
+        assert any("rounded otherwise" in line for line in said)
+        other = runs._attempt({str(script): text.replace("range(3)", "range(2)")}, (offer,))
+        assert other.results is Results.DIFFER
+        moved = runs._attempt({str(script): f"{text}\nkeys.weight.data += 0.01\n"}, (offer,))
+        assert moved.difference is not None
+        assert moved.difference.kind == "state"

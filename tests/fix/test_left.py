@@ -252,7 +252,7 @@ def test_what_recompiles_is_left_with_the_values_that_changed(user: ModuleType) 
         (Came.RAISES, "raises", {"error": "RuntimeError: no", "figures": None, "targets": ()}),
         (Came.DIFFERS, "gives other results", {"results": Results.DIFFER, "difference": Difference("result", 0, 0)}),
         (Came.STAYS, "does not end it", {}),
-        (Came.NO_GAIN, "compiles no more", {"targets": ()}),
+        (Came.NO_GAIN, "makes nothing more compile", {"targets": ()}),
     ],
 )
 def test_what_came_of_an_offer_stands_with_the_line_that_it_was_for(
@@ -419,4 +419,4 @@ def test_an_offer_that_compiles_no_more_than_the_program_as_it_is_does_not_help_
     best = Trial((other,), {}, first.figures, replace(first, results=Results.EQUAL), helps=True)
     (one,) = what_is_left(Fix(first, (alone, best), best))
     assert one.offers[0] == (offer, Came.NO_GAIN)
-    assert "change 1 compiles no more; " in said(Fix(first, (alone, best), best))
+    assert "change 1 makes nothing more compile; " in said(Fix(first, (alone, best), best))

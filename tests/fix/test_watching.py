@@ -32,7 +32,7 @@ def watched(program: Callable[[], object], steps: int = 0) -> Watch:
 
 
 def kinds(watch: Watch) -> list[tuple[str, int]]:
-    return [(one.kind, one.call) for one in watch.keeper.kept]
+    return [(one.kind, one.call) for one in watch.keeper.kept if not one.name]
 
 
 def test_outermost_calls_count_and_what_they_return_and_change_is_kept() -> None:

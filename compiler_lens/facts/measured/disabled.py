@@ -117,7 +117,7 @@ class Disabling:
         name = name_at(site.text, function.lineno)
         said = reason if len(reason) <= _LONGEST and reason.isprintable() and not set('"\\') & set(reason) else ""
         head = site.text.split("\n")[function.lineno - 1].strip()
-        mark = f'@{site.torch}.compiler.disable(reason="{said or "it cannot be compiled"}")'
+        mark = f'@{site.torch}.compiler.disable(reason="{said or "it breaks the graph"}")'
         price = (
             f"`{name}` runs as Python then, by your own mark, with all that it calls: nothing of it is compiled, and"
             " the graph of its caller is cut at its call"

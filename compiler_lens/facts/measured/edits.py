@@ -158,10 +158,10 @@ def _with_setting(text: str, code: str) -> str | None:
         name = _torch_in(statement)
         above = {f"import {one}" for one in _modules_above(tree, statement.lineno)}
         setting = f"{name or 'torch'}{found[1]}"
-        if setting in _settings_below(text, statement):
+        if setting in _settings_below(text, _last_import(body, statement)):
             continue
         lines = [one for one in needed if one not in above] + ([] if name else ["import torch"])
-        new = _below(text, body, statement, [*lines, setting])
+        new = _below(text, body, _last_import(body, statement), [*lines, setting])
         if new is None:
             return None
         text = new
@@ -250,6 +250,12 @@ def _modules_above(tree: ast.Module, line: int) -> set[str]:
 def _may_import_first(text: str, tree: ast.Module) -> bool:
     """Whether a script that does not import torch itself does nothing before what torch finds when it is imported."""
     return bool(tree.body) and not _ENVIRONMENT.search(text)
+
+
+def _last_import(body: Sequence[ast.stmt], first: ast.stmt) -> ast.stmt:
+    """Return the last of the imports that follow one in a block, with nothing else between them."""
+    following = body[body.index(first) :]
+    return list(takewhile(lambda one: isinstance(one, (ast.Import, ast.ImportFrom)), following))[-1]
 
 
 def _below(text: str, body: Sequence[ast.stmt], statement: ast.stmt, added: Sequence[str]) -> str | None:

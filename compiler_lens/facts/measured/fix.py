@@ -13,6 +13,7 @@ from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
 from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Split, Texts, patch
 from compiler_lens.facts.measured.other_inputs import OtherCall, OtherInputs, Taken
 from compiler_lens.facts.measured.printed import OtherWords
+from compiler_lens.facts.measured.properties import IN_EACH_CALL
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.eager import EagerPart
@@ -80,6 +81,11 @@ class Offer(Struct, frozen=True):
     def moves(self) -> bool:
         """Whether what the program prints, counts and collects then comes after what is computed."""
         return self.defers or isinstance(self.edit, Split)
+
+    @property
+    def keeps_less(self) -> bool:
+        """Whether attributes in which the program keeps what it computed stay as they are."""
+        return self.price == IN_EACH_CALL
 
     @property
     def draws(self) -> bool:
@@ -194,10 +200,20 @@ class Observed(Struct, frozen=True):
         pairs = list(zip(self.cost, before.cost, strict=True))
         return all(now <= then for now, then in pairs) and any(now < then for now, then in pairs[-2:])
 
+    def is_half_of(self, before: Observed) -> bool:
+        """Return whether at most half of what hurts is left: for less no function should stay Python for good."""
+        if self.figures is None or before.figures is None:
+            return before.figures is None
+        return 2 * _sum(self.figures) <= _sum(before.figures)
+
     @property
     def whole_cost(self) -> tuple[int, ...]:
         """The same with recompiles that are as expected, which hurt least."""
         return (*self.cost, self.counts.benign_recompiles if self.counts else 0)
+
+
+def _sum(figures: Figures) -> int:
+    return figures.graph_breaks + figures.recompiles + figures.eager_functions
 
 
 class Trial(Struct, frozen=True):

@@ -56,6 +56,8 @@ def keeps_enough(added: Sequence[Offer], now: Observed, before: Observed) -> boo
     may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
     if any(offer.keeps_computed for offer in added) and not before.computed <= now.computed | may_lose:
         return False
+    if any(offer.keeps_computed for offer in added) and not now.is_half_of(before):
+        return False
     return now.spares(before) or not any(offer.is_final for offer in added)
 
 

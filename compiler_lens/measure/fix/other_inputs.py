@@ -21,7 +21,7 @@ from msgspec import Struct
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree
 from compiler_lens.facts.measured.other_inputs import Counted, Inputs, Untried
-from compiler_lens.measure.fix.objects import generators, held, roots_of
+from compiler_lens.measure.fix.objects import Named, generators, held, roots_of
 from compiler_lens.measure.fix.results import Keeper, Kept, keep_changed, named_before, packed
 from compiler_lens.measure.program import described, leaves
 from compiler_lens.measure.sandbox import copies
@@ -176,7 +176,7 @@ def _called(asked: _Asked, inputs: Inputs, lines: CountedLines) -> Sequence[Kept
     given, keeper = _made(inputs, asked.given), Keeper()
     tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
     copies = [tensor.detach().clone() for tensor in tensors]
-    roots = [*roots_of(dynamo.as_written(asked.function)[0]), ("arguments", given)]
+    roots = [*roots_of(dynamo.as_written(asked.function)[0]), *_named(given)]
     before = named_before(held(roots))
     try:
         with lines.counting(with_others=True):
@@ -192,6 +192,11 @@ def _called(asked: _Asked, inputs: Inputs, lines: CountedLines) -> Sequence[Kept
     keep_changed(keeper, asked.call, before, held(roots), inputs.value)
     keeper.keep_named("generator", asked.call, generators(), inputs.value)
     return keeper.kept
+
+
+def _named(given: Any) -> list[Named]:
+    """Return arguments with what they are called: those by position by their numbers."""
+    return [*((f"argument {number}", one) for number, one in enumerate(given[0], 1)), *given[1].items()]
 
 
 def _gradients(result: Any, wanted: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:

@@ -15,6 +15,7 @@ from compiler_lens.recording.model import Results, SourceLine
 RECORDING, RESULTS, OUTCOME = "run.clens", "results.pt", "outcome.json"  # in a trial's folder
 OUTPUT, ERRORS = "output.txt", "errors.txt"  # what it prints
 
+ALL = "*"  # stands for the names of all that objects hold
 FORKS = "forks"  # what a process says that has torch, and forks for each run
 
 

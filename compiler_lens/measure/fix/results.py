@@ -18,13 +18,13 @@ from msgspec import Struct
 
 from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall
+from compiler_lens.measure.fix.plan import ALL
 from compiler_lens.recording.model import Results
 
 _MOST = 256 << 20  # bytes that are kept of a run
 _LARGEST = 1 << 20  # elements of a tensor that is kept whole
 _SAMPLE = 1 << 16  # elements that are kept of a larger one, besides its mean
 _FEW = 1 << 16  # elements of a tensor that an object holds, which is looked into
-_ALL = "*"  # stands for the names of all values
 _NOISE = 10.0  # times the rounding of another run: it is as large only by chance
 _CLOSE = 1e-4  # of numbers that objects hold, which were tensors of any dtype
 
@@ -159,6 +159,8 @@ def names_that_differ(kept: Iterable[Kept], reference: Iterable[Kept]) -> tuple[
 
 def compared_named(kept: Sequence[Kept], reference: Sequence[Kept], unsure: AbstractSet[str]) -> Difference | None:
     """Return the first named value that is another, of those that are sure; None where all are alike."""
+    if ALL in unsure:
+        return None
     name = next((one for one in names_that_differ(kept, reference) if one not in unsure), None)
     if name is None:
         return None
@@ -196,7 +198,7 @@ def keep_changed(
     now = {name: _few(value) for name, value in values.items()}
     new = {name: value for name, value in now.items() if name not in before or not _is_alike(value, before[name])}
     keeper.kept += [Kept("object", call, 0, list(value), inputs, name) for name, value in new.items()]
-    keeper.kept.append(Kept("names", call, 0, "\n".join(dict.fromkeys((*before, *now))), inputs, _ALL))
+    keeper.kept.append(Kept("names", call, 0, "\n".join(dict.fromkeys((*before, *now))), inputs, ALL))
 
 
 def _few(value: Any) -> Sequence[Any]:
@@ -207,9 +209,11 @@ def _few(value: Any) -> Sequence[Any]:
     return [value]
 
 
-def compared_calls(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[OtherCall, ...]:
+def compared_calls(
+    kept: Sequence[Kept], reference: Sequence[Kept], unsure: AbstractSet[str] = frozenset()
+) -> tuple[OtherCall, ...]:
     """Return what calls with other inputs gave, beside the same calls of another run; of those that both made."""
-    made, others = _by_call(kept), _by_call(reference)
+    made, others = (_by_call(side if ALL not in unsure else _unnamed(side)) for side in (kept, reference))
     return tuple(_compared_call(key, values, others[key]) for key, values in made.items() if key in others)
 
 
@@ -237,7 +241,7 @@ def _compared_call(key: tuple[int, str], kept: Sequence[Kept], reference: Sequen
 def _other_change(kept: Sequence[Kept], reference: Sequence[Kept]) -> Difference | None:
     """Return what one call leaves otherwise than the other, of what is there in both."""
     sides = [{one.name: one for one in side if one.name} for side in (kept, reference)]
-    known = [set(side[_ALL].value.split("\n")) if _ALL in side else set() for side in sides]
+    known = [set(side[ALL].value.split("\n")) if ALL in side else set() for side in sides]
     names = [*sorted(known[0] & known[1]), *(name for name, one in sides[0].items() if one.kind == "generator")]
     for name in names:
         one, other = (side.get(name) for side in sides)

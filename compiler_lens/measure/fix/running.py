@@ -158,7 +158,7 @@ class _Run(Struct, frozen=True):
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)
             return replace(outcome, others=OtherInputs(lost=lost))
-        calls = results.compared_calls(kept, results.load(plan.at / plan.reference))
+        calls = results.compared_calls(kept, results.load(plan.at / plan.reference), plan.unsure)
         return replace(outcome, others=OtherInputs(calls, lost))
 
 

@@ -19,7 +19,7 @@ from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import Counted, OtherCall, OtherInputs, Taken, Untried, sides
 from compiler_lens.facts.measured.printed import Known, known
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
+from compiler_lens.measure.fix.plan import ALL, RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
@@ -202,7 +202,8 @@ class _Runs:
         is_aot = any(offer.needs_aot for offer in offers)
         asked = self._asked
         return Plan(
-            asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "", self._unsure,
+            asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "",
+            frozenset({ALL}) if any(offer.keeps_less for offer in offers) else self._unsure,
             is_aot=is_aot,
         )  # fmt: skip
 

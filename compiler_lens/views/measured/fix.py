@@ -240,7 +240,7 @@ def _differs(seen: Observed) -> Differs | None:
 def _difference(seen: Observed) -> str:
     found = seen.difference
     if one := seen.refuted_by:
-        return f"with other inputs ({one.inputs.value}) {_value_differs(one)}"
+        return f"with other inputs ({one.inputs.value}) {_gave(one)}"
     if seen.is_one_sided:
         return "its test went one way only, also with other inputs: what it gives the other way is not known"
     if found is None:

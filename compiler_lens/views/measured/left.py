@@ -29,7 +29,7 @@ _CAME: Mapping[Came, str] = {
     Came.RAISES: "raises",
     Came.DIFFERS: "gives other results",
     Came.STAYS: "does not end it",
-    Came.NO_GAIN: "compiles no more",
+    Came.NO_GAIN: "makes nothing more compile",
     Came.IS_LEFT_OUT: "helps by itself, but not beside the others",
 }
 _EAGER: Mapping[Reason, str] = {
@@ -80,6 +80,8 @@ def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     change, instead = to_do(one), _sketch(one)
     reason = _REASONS[one.not_tried.reason] if one.not_tried else ""
     untried: Part = quiet(f"{reason} ") if reason else ""
+    if any(offer.code in change for offer, _ in one.offers):  # it was tried: above stands what came of it
+        change = ""
     if untried or change:
         yield paragraph(untried, Span(change, Tone.DO), indent=6, limit=5)
     if instead:

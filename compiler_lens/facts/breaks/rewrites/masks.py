@@ -41,8 +41,14 @@ def _masked_reduction(site: Site) -> Rewrite | None:
         if name not in ("sum", "mean", "max", "min") or node.keywords or (selected := _selection(node)) is None:
             continue
         tensor, mask = selected
+        if _is_of_numpy(site, tensor):
+            return None
         x, m = site.source(tensor), site.source(mask)
-        if not is_mask(site, mask) or (name == "mean" and not (dotted(tensor) and is_repeatable(site, mask))):
+        if (
+            _is_of_numpy(site, tensor)
+            or not is_mask(site, mask)
+            or (name == "mean" and not (dotted(tensor) and is_repeatable(site, mask)))
+        ):
             return None
         if not _same_shape(site, tensor, mask):
             needs[f"`{m}` has the shape of `{x}`"] = None
@@ -57,6 +63,15 @@ def _masked_reduction(site: Site) -> Rewrite | None:
         changes.append((node, new))
     inside = {n for call, _ in changes for n in ast.walk(call)}
     return site.edit(changes, "; ".join(needs)) if inside.issuperset(selections) else None
+
+
+def _is_of_numpy(site: Site, node: ast.expr) -> bool:
+    """Return whether an expression is an array of numpy's, as far as the function's text shows."""
+    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    every = ast.walk(site.function) if site.function else ()
+    made = [n.value for n in every if isinstance(n, ast.Assign) and not names.isdisjoint(syntax.targets(n))]
+    calls = (call for one in (node, *made) for call in syntax.calls_in(one))
+    return any(dotted(call.func).split(".")[0] in ("np", "numpy") or called(call) == "numpy" for call in calls)
 
 
 def _selection(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:

@@ -248,7 +248,24 @@ def _filled(statement: ast.stmt, mask: ast.expr) -> ast.expr | None:
         case _:
             return None
     values = [*given, *(keyword.value for keyword in named)]
-    return values[0] if len(values) == 1 and ast.dump(where) == ast.dump(mask) else None
+    return values[0] if len(values) == 1 and ast.dump(_seen_from(where)) == ast.dump(mask) else None
+
+
+def _seen_from(node: ast.expr) -> ast.expr:
+    """Return `m` of `m.unsqueeze(1)` and `m[:, None]`, which are nowhere true where `m` is not."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="unsqueeze"), args=[ast.Constant() | ast.UnaryOp()]):
+            return _seen_from(owner)
+        case ast.Subscript(value=owner, slice=ast.Tuple(elts=parts)) if all(map(_keeps_all, parts)):
+            return _seen_from(owner)
+    return node
+
+
+def _keeps_all(part: ast.expr) -> bool:
+    match part:
+        case ast.Slice(lower=None, upper=None, step=None) | ast.Constant(value=None):
+            return True
+    return isinstance(part, ast.Constant) and part.value is ...
 
 
 def _is_number_at_hand(node: ast.expr) -> bool:
