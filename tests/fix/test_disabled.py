@@ -201,8 +201,9 @@ def seen(eager: int, breaks: int, recompiles: int, *computed: str) -> Observed:
     ("now", "is_enough"),
     [
         (seen(0, 1, 0, "a"), True),
-        (seen(1, 1, 2, "a", "b"), True),
-        (seen(1, 3, 1, "a"), True),
+        (seen(1, 1, 1, "a", "b"), True),
+        (seen(1, 0, 2, "a"), True),
+        (seen(1, 1, 2, "a", "b"), False),  # more than half is left
         (seen(0, 3, 2, "a"), False),  # nothing but less that is looked at
         (seen(0, 1, 3, "a"), False),
         (seen(0, 4, 0, "a"), False),

@@ -317,7 +317,7 @@ def test_what_speaks_against_a_change_is_what_the_program_may_get() -> None:
     assert not found(Inputs.HALF, Gave.OTHER).against(may_raise=False)
     assert not found(Inputs.NEGATED, Gave.ERROR_IN_BOTH).differing
     known, further = (OtherCall(1, Inputs.NEGATED, Gave.OTHER, kind) for kind in ("result", "generator"))
-    assert not found(Inputs.NEGATED, Gave.OTHER).but([known]).differing
+    assert not found(Inputs.NEGATED, Gave.OTHER).but([OtherCall(1, Inputs.NEGATED, Gave.ERROR)]).differing
     assert OtherInputs((known,)).but([further]).differing == (known,)
     assert not OtherInputs((further,)).but([known]).calls
 

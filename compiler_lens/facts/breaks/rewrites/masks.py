@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import lru_cache
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import sides, syntax
@@ -68,9 +69,17 @@ def _masked_reduction(site: Site) -> Rewrite | None:
 def _is_of_numpy(site: Site, node: ast.expr) -> bool:
     """Return whether an expression is an array of numpy's, as far as the function's text shows."""
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    every = ast.walk(site.function) if site.function else ()
-    made = [n.value for n in every if isinstance(n, ast.Assign) and not names.isdisjoint(syntax.targets(n))]
-    calls = (call for one in (node, *made) for call in syntax.calls_in(one))
+    return _has_numpy(node) or (site.function is not None and not names.isdisjoint(_arrays(site.function)))
+
+
+@lru_cache(maxsize=16)
+def _arrays(function: syntax.Function) -> frozenset[str]:
+    assigned = (n for n in ast.walk(function) if isinstance(n, ast.Assign) and _has_numpy(n.value))
+    return frozenset(name for one in assigned for name in syntax.targets(one))
+
+
+def _has_numpy(node: ast.expr) -> bool:
+    calls = syntax.calls_in(node)
     return any(dotted(call.func).split(".")[0] in ("np", "numpy") or called(call) == "numpy" for call in calls)
 
 
