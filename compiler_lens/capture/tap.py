@@ -94,10 +94,8 @@ class Tap(TraceHandler):
             files = {str(number): name for name, number in structured_trace.interned_files().items()}
             session.take(Event("lens.files", time.time(), meta={"files": files}), waits=True)
 
-        was_ours, self.local.is_ours = (
-            self.local.is_ours,
-            True,
-        )  # no compilation waits for it: nothing asks for the time
+        was_ours = self.local.is_ours
+        self.local.is_ours = True  # no compilation waits for it: nothing asks for the time
         try:
             observing = (Tap.safely.__code__, Tap.hear_timed.__code__, Tap.without_our_frames.__code__)
             self.safely("frames of ours", pass_over_our_frames, *observing)

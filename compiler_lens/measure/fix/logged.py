@@ -27,7 +27,9 @@ class OwnLog:
     def hearing(self) -> Iterator[None]:
         """Hear of all messages while the block runs."""
         undo = put_in(_HANDLE.find(), self._round)
-        have_dynamo_see(Sees.WHAT_IT_CALLS, [logging.Logger.handle.__code__])  # as `put_in` has made it
+        # It runs where Dynamo breaks a graph to log; `put_in` has made code of its own of it.
+        have_dynamo_see(Sees.WHAT_IT_CALLS, [logging.Logger.handle.__code__])
+        have_dynamo_see(Sees.NOTHING, [OwnLog._hear.__code__])
         try:
             yield
         finally:
@@ -39,8 +41,6 @@ class OwnLog:
             self._hear(record)
             return original(logger, record)
 
-        # It runs where Dynamo breaks a graph to log.
-        have_dynamo_see(Sees.NOTHING, [OwnLog._hear.__code__])
         return handle
 
     def _hear(self, record: logging.LogRecord) -> None:

@@ -17,14 +17,13 @@ from typing import Any
 
 import torch
 
-from compiler_lens.measure.sandbox.state import is_foreign
+from compiler_lens.measure.sandbox.state import is_foreign, names_in
 from compiler_lens.recording.own_files import is_own
 
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device, torch.Size)
 _MOST = 20_000  # values
-_OF_MODULES = frozenset(
-    {*vars(torch.nn.Module()), "_compiled_call_impl"}
-)  # attributes that are torch's, not the user's
+# Attributes of modules that are torch's, not the user's.
+_OF_MODULES = frozenset({*vars(torch.nn.Module()), "_compiled_call_impl"})
 _IN_MODULES = ("_parameters", "_buffers", "_modules")
 
 Named = tuple[str, Any]
@@ -119,12 +118,7 @@ def _of_function(function: types.FunctionType) -> Iterator[Named]:
         with contextlib.suppress(ValueError):  # it has no value yet
             yield f"{function.__qualname__}: {name}", cell.cell_contents
     table = function.__globals__
-    yield from ((name, table[name]) for name in sorted(_names(function.__code__)) if name in table)
-
-
-def _names(code: types.CodeType) -> set[str]:
-    inside = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return set(code.co_names).union(*inside)
+    yield from ((name, table[name]) for name in sorted(names_in(function.__code__)) if name in table)
 
 
 def _of_class(kind: type) -> Iterator[Named]:

@@ -22,7 +22,7 @@ from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree
 from compiler_lens.facts.measured.other_inputs import Counted, Inputs, Untried
 from compiler_lens.measure.fix.objects import Named, generators, held, roots_of
-from compiler_lens.measure.fix.results import Keeper, Kept, keep_changed, named_before, packed
+from compiler_lens.measure.fix.results import Keeper, Kept, keep_changed, looked_into, packed
 from compiler_lens.measure.program import described, leaves
 from compiler_lens.measure.sandbox import copies
 from compiler_lens.measure.sandbox.copies import Tell, told_by_a_copy
@@ -177,7 +177,7 @@ def _called(asked: _Asked, inputs: Inputs, lines: CountedLines) -> Sequence[Kept
     tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
     copies = [tensor.detach().clone() for tensor in tensors]
     roots = [*roots_of(dynamo.as_written(asked.function)[0]), *_named(given)]
-    before = named_before(held(roots))
+    before = looked_into(held(roots))
     try:
         with lines.counting(with_others=True):
             result = asked.function(*given[0], **given[1])

@@ -157,13 +157,8 @@ def names_that_differ(kept: Iterable[Kept], reference: Iterable[Kept]) -> tuple[
     return tuple(one.name for one, other in both if not _is_alike(one.value, other.value))
 
 
-def compared_named(kept: Sequence[Kept], reference: Sequence[Kept], unsure: AbstractSet[str]) -> Difference | None:
-    """Return the first named value that is another, of those that are sure; None where all are alike."""
-    if ALL in unsure:
-        return None
-    name = next((one for one in names_that_differ(kept, reference) if one not in unsure), None)
-    if name is None:
-        return None
+def named_difference(kept: Sequence[Kept], reference: Sequence[Kept], name: str) -> Difference:
+    """Return how a named value of two runs differs."""
     one, other = (next(k for k in side if k.name == name) for side in (kept, reference))
     return Difference(one.kind, one.call, 0, _largest(one.value[0], other.value[0]), name=name)
 
@@ -178,8 +173,8 @@ def _is_zero_for_none(one: Kept, other: Kept) -> bool:
     return is_new and not bool(one.value.any())
 
 
-def named_before(values: Mapping[str, Any]) -> Mapping[str, Sequence[Any]]:
-    """Return what objects hold, to be compared with what they hold after a call: large tensors are not looked into."""
+def looked_into(values: Mapping[str, Any]) -> Mapping[str, Sequence[Any]]:
+    """Return what objects hold, to compare it before and after a call: of large tensors the shape and dtype alone."""
     return {name: _few(value) for name, value in values.items()}
 
 
@@ -191,11 +186,11 @@ def keep_changed(
     Args:
         keeper: keeps it.
         call: the number of the call.
-        before: by `named_before`.
+        before: by `looked_into`.
         values: what they hold after it, by name.
         inputs: how the inputs of the call were made.
     """
-    now = {name: _few(value) for name, value in values.items()}
+    now = looked_into(values)
     new = {name: value for name, value in now.items() if name not in before or not _is_alike(value, before[name])}
     keeper.kept += [Kept("object", call, 0, list(value), inputs, name) for name, value in new.items()]
     keeper.kept.append(Kept("names", call, 0, "\n".join(dict.fromkeys((*before, *now))), inputs, ALL))

@@ -24,7 +24,7 @@ from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.logged import OwnLog
 from compiler_lens.measure.fix.observing import Observer
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
-from compiler_lens.measure.fix.plan import OUTCOME, RECORDING, RESULTS, Outcome, Plan
+from compiler_lens.measure.fix.plan import ALL, OUTCOME, RECORDING, RESULTS, Outcome, Plan
 from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, cause, described
 from compiler_lens.measure.what_if import captured
@@ -144,10 +144,11 @@ class _Run(Struct, frozen=True):
             noisy = results.load(plan.at / plan.noisy) if plan.noisy else ()
             found, difference = results.compared(keeper.kept, reference, noisy)
             zeros = results.zero_gradients(keeper.kept, reference)
-            unsure = results.names_that_differ(keeper.kept, reference)
-            if found is Results.EQUAL and (difference := results.compared_named(keeper.kept, reference, plan.unsure)):
-                found = Results.DIFFER
-            return replace(outcome, results=found, difference=difference, zero_gradients=zeros, unsure=unsure)
+            others = results.names_that_differ(keeper.kept, reference)
+            sure = [] if ALL in plan.unsure else [name for name in others if name not in plan.unsure]
+            if found is Results.EQUAL and sure:
+                found, difference = Results.DIFFER, results.named_difference(keeper.kept, reference, sure[0])
+            return replace(outcome, results=found, difference=difference, zero_gradients=zeros, unsure=others)
         return outcome
 
     def _with_others(self, outcome: Outcome) -> Outcome:

@@ -127,16 +127,16 @@ def _of_function(function: types.FunctionType) -> Iterator[Any]:
     yield vars(function)  # what a decorator wraps is in there too
     if is_own(function.__code__.co_filename):
         yield from (function.__closure__ or (), function.__defaults__, function.__kwdefaults__)
-        table, names = function.__globals__, _names(function.__code__)
+        table, names = function.__globals__, names_in(function.__code__)
         mentioned = _NamedValues(
             lambda: {name: table[name] for name in names if name in table}, table.__setitem__, lambda _: None
         )
         yield from (mentioned, *mentioned.values.values())
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """Every global name, and attribute, that code mentions, in the functions inside of it too."""
-    inside = [_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+def names_in(code: types.CodeType) -> set[str]:
+    """Return every global name, and attribute, that code mentions, in the functions inside of it too."""
+    inside = [names_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return set(code.co_names).union(*inside)
 
 

@@ -45,11 +45,7 @@ def _masked_reduction(site: Site) -> Rewrite | None:
         if _is_of_numpy(site, tensor):
             return None
         x, m = site.source(tensor), site.source(mask)
-        if (
-            _is_of_numpy(site, tensor)
-            or not is_mask(site, mask)
-            or (name == "mean" and not (dotted(tensor) and is_repeatable(site, mask)))
-        ):
+        if not is_mask(site, mask) or (name == "mean" and not (dotted(tensor) and is_repeatable(site, mask))):
             return None
         if not _same_shape(site, tensor, mask):
             needs[f"`{m}` has the shape of `{x}`"] = None
