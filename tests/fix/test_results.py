@@ -100,3 +100,16 @@ def test_nothing_but_values_is_unpickled(tmp_path: Path) -> None:
     torch.save([["result", 0, 0, Path("x")]], tmp_path / "results.pt")
     with pytest.raises(Exception, match="Weights only load failed"):
         load(tmp_path / "results.pt")
+
+
+def test_a_number_that_an_object_holds_may_be_a_tensor_and_a_count_is_exact() -> None:
+    def differing(value: object, other: object) -> tuple[str, ...]:
+        keepers = Keeper(), Keeper()
+        for keeper, one in zip(keepers, (value, other), strict=True):
+            keeper.keep_named("object", 0, {"net.seen": one})
+        return results.names_that_differ(keepers[0].kept, keepers[1].kept)
+
+    assert not differing(3, torch.tensor(3))
+    assert not differing(0.50001, 0.5)
+    assert differing(1_000_001, 1_000_000) == ("net.seen",)
+    assert differing(0.51, 0.5) == ("net.seen",)

@@ -270,10 +270,11 @@ def _is_alike(parts: Sequence[Any], others: Sequence[Any]) -> bool:
         return False
     for one, other in zip(parts, others, strict=True):
         numbers = _number(one), _number(other)
+        close = 0.0 if isinstance(one, int) and isinstance(other, int) else _CLOSE  # a count is not rounded
         if None in numbers:
             if not _is_close(one, other):
                 return False
-        elif not (isclose(*numbers, rel_tol=_CLOSE, abs_tol=_CLOSE) or all(map(isnan, numbers))):  # type: ignore[arg-type]
+        elif not (isclose(*numbers, rel_tol=close, abs_tol=close) or all(map(isnan, numbers))):  # type: ignore[arg-type]
             return False
     return True
 
