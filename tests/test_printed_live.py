@@ -163,7 +163,7 @@ def _payloads(texts: list[str], asked: list[str]) -> list[Callable[[], str]]:
 def test_torch_prints_the_first_graph_and_all_where_that_differs(monkeypatch: pytest.MonkeyPatch, agrees: bool) -> None:
     ours = "text of" if agrees else "another text of"
     monkeypatch.setattr(printed, "readable", lambda gm: f"{ours} {gm}" if gm != "odd" else 1 / 0)
-    printer = printed.Printer(lambda cells: printed.readable(cells["gm"]))
+    printer = printed.Printer(lambda cells, _known: printed.readable(cells["gm"]))
     asked: list[str] = []
     told = [printer.text(payload) for payload in _payloads(["odd", "a", "b", "odd", "c"], asked)]
     assert told == [f"text of {gm}" for gm in ("odd", "a", "b", "odd", "c")]
@@ -215,8 +215,9 @@ def guarded(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> list[tu
     seen: list[tuple[str, str]] = []
     own = printed.guards
 
-    def both(manager: Any, latency: float) -> str:
-        seen.append((own(manager, latency), f"{manager}\nGuard latency = {latency:.2f} us"))
+    def both(manager: Any, latency: float, known: Any) -> str:
+        assert known[0] is manager  # printed as they were built
+        seen.append((own(manager, latency, known), f"{manager}\nGuard latency = {latency:.2f} us"))
         return seen[-1][0]
 
     monkeypatch.setattr(printed, "guards", both)

@@ -14,7 +14,7 @@ from types import CodeType, MethodType
 from typing import Any
 
 from compiler_lens.capture import fusion, sidecar, sources
-from compiler_lens.capture.session import FrameRecord, owner_of
+from compiler_lens.capture.session import FrameRecord, Moment, owner_of
 from compiler_lens.capture.tap import Tap
 from compiler_lens.capture.torch_api import dynamo, graphs, inductor, scheduler, settings, structured_trace
 from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
@@ -176,8 +176,9 @@ _RECORDS = {stage: name for name, stage in GRAPH_RECORDS.items()}
 
 
 def _note_graph(
-    tap: Tap, record: FrameRecord, stage: GraphStage, graph_module: Any, *, is_sent: bool = True, **meta: Any
+    tap: Tap, moment: Moment, stage: GraphStage, graph_module: Any, *, is_sent: bool = True, **meta: Any
 ) -> None:
+    record = moment.record
     if not record.sessions:
         return
     if is_sent:
@@ -186,7 +187,7 @@ def _note_graph(
     text = graphs.node_facts(graph_module, with_stacks=with_stacks)
     receiver = {"receiver": record.facts["receiver"]} if "receiver" in record.facts else {}
     told = {"stage": stage.value, "program": record.program, **receiver, **meta}
-    event = tap.note("lens.node_facts", told, text, waits=record.is_eager)
+    event = tap.keep(record, moment.event("lens.node_facts", told, text), waits=record.is_eager)
     if with_stacks:
         record.keep_sources(sources.files_named(text), waits=record.is_eager)
     else:  # Dynamo runs on a warm cache too
@@ -201,20 +202,26 @@ def _hook_inductor_if_there(tap: Tap, record: FrameRecord) -> None:
 
 def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
     record = tap.here()
-    _note_graph(tap, record, GraphStage.DYNAMO, graph_module)
-    if not record.is_eager:  # else nothing is made of it
+    if record.is_eager and tap.frame_that_ends() is record:  # nothing is made of the graph, or changes it
+        tap.later(record, "Dynamo graph", lambda moment: _note_graph(tap, moment, GraphStage.DYNAMO, graph_module))
+        return
+    _note_graph(tap, tap.moment(), GraphStage.DYNAMO, graph_module)
+    if not record.is_eager:
         record.program = graphs.fingerprint(graph_module)
         _hook_inductor_if_there(tap, record)
+
+
+def _guards(tap: Tap, _result: Any, guard_manager: Any) -> None:
+    tap.print_guards(guard_manager)
 
 
 def _aot_graphs(place: Place, name: str, *stages: GraphStage) -> Hook:
     def observe(tap: Tap, _result: Any, *read: Any) -> None:
         *graph_modules, aot_config = read
         tap.attribution.remember(aot_config.aot_id, graph_modules[-1])
-        record = tap.here()
         for stage, graph_module in zip(stages, graph_modules, strict=True):
-            _note_graph(tap, record, stage, graph_module, is_sent=graphs.sends_records(aot_config))
-        _hook_inductor_if_there(tap, record)
+            _note_graph(tap, tap.moment(), stage, graph_module, is_sent=graphs.sends_records(aot_config))
+        _hook_inductor_if_there(tap, tap.here())
 
     return after(place, name, observe)
 
@@ -231,7 +238,7 @@ def _post_grad_graph(tap: Tap, arguments: Arguments, original: Function) -> Func
         def leave() -> None:
             (graph_module,) = arguments.of(args, kwargs)
             part = "backward" if graphs.is_backward(graph_module) else "forward"
-            _note_graph(tap, tap.here(), GraphStage.POST_GRAD, graph_module, part=part)
+            _note_graph(tap, tap.moment(), GraphStage.POST_GRAD, graph_module, part=part)
             tap.install(CODEGEN_HOOKS)  # code generation comes next, and imports these modules
 
         try:
@@ -390,6 +397,7 @@ DYNAMO_HOOKS = (
     Hook(structured_trace.STACK, _stack),
     Hook(dynamo.FRAME, _frame),
     before(dynamo.DYNAMO_GRAPH, "Dynamo graph", _dynamo_graph),
+    after(dynamo.GUARDS, "guards", _guards),
     _aot_graphs(graphs.AOT_JOINT, "AOT joint graph", GraphStage.AOT_JOINT),
     _aot_graphs(graphs.AOT_TRAINING, "AOT graphs", GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD),
     _aot_graphs(graphs.AOT_INFERENCE, "AOT graph", GraphStage.AOT_INFERENCE),

@@ -27,6 +27,7 @@ from msgspec import Struct, field
 
 from compiler_lens.capture.sources import source_event
 from compiler_lens.capture.torch_api import dynamo, graphs
+from compiler_lens.capture.torch_api.printed import Known
 from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.journal import JournalWriter, TimedRow, encoded, unpacked
@@ -252,6 +253,23 @@ def describe_environment(config: Mapping[str, str]) -> dict[str, Any]:
 Sessions = tuple[Session, ...]
 
 
+class Moment(Struct, frozen=True):
+    """When something happens, and in which compilation."""
+
+    record: FrameRecord
+    is_inside: bool  # of a compilation, which has an id
+    attempt: int
+    at: float = field(default_factory=time.time)
+    thread: int = field(default_factory=threading.get_ident)
+
+    def event(self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False) -> Event:
+        """Return an event of then."""
+        record = self.record
+        run = record.run if self.is_inside or record.is_call else None
+        torch_id = record.torch_id if self.is_inside and record.torch_id is not None else NO_ID
+        return Event(name, self.at, run, torch_id, self.attempt, meta, text, self.thread, cached)
+
+
 class FrameRecord(Struct, eq=False):
     """One entry of a frame into the compiler, and what follows from it."""
 
@@ -264,6 +282,8 @@ class FrameRecord(Struct, eq=False):
     refused: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
     timed: list[TimedRow] = field(default_factory=list)  # that wait for the next event
     timed_of: tuple[int, int] = (0, 0)  # their attempt and thread
+    # What is noted with the next event, as of the moment beside it: the name of the step, and the step.
+    later: list[tuple[str, Callable[[Moment], object], Moment]] = field(default_factory=list)
     expected: set[str] = field(default_factory=set)  # names of records of torch that must come with it
     program: str = ""  # tells Dynamo graphs apart that AOTAutograd makes one of
     depth: int = 0  # of Inductor's post-grad passes, which call themselves
@@ -287,6 +307,7 @@ class _Local(threading.local):
         self.is_ours = False  # our own code is running
         self.import_seconds = 0.0  # importing parts of torch early
         self.alone: Session | None = None  # the only session that hears of this thread
+        self.guards: Known | None = None  # of the frame that compiles
 
 
 _Kept = dict[int | None, tuple[FrameRecord, "weakref.ref[Any]"]]

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import Any
 
-from compiler_lens.capture.session import Attribution, FrameRecord, Session, owner_of
+from compiler_lens.capture.session import Attribution, FrameRecord, Moment, Session, owner_of
 from compiler_lens.capture.sidecar import Entry
 from compiler_lens.capture.sources import files_named
-from compiler_lens.capture.torch_api import dynamo, inductor, settings, structured_trace
+from compiler_lens.capture.torch_api import dynamo, inductor, printed, settings, structured_trace
 from compiler_lens.capture.torch_api.places import (
     Found,
     HalfImportedError,
@@ -46,6 +46,7 @@ _STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
 # is that hook; in a frame its end.
 _BEFORE_NODES = "dynamo_output_graph"
 _BEFORE_END = frozenset(("dynamo_cpp_guards_str", "compilation_metrics"))
+_MAY_WAIT = _BEFORE_END | {_BEFORE_NODES}  # unrendered: what is done with the next takes a third of what it takes here
 # torch's own word where a frame cannot be compiled and no error is due, as of a generator.
 _SUPPRESSED = "an error was suppressed during compilation"
 
@@ -229,6 +230,7 @@ class Tap(TraceHandler):
         record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
         record.refused = {}
         self._tell_timed_of(record)
+        self.local.guards = None
         now = time.time()
         if record.torch_id is not None or record.is_call:
             event = Event("lens.frame_end", now, record.run, record.torch_id or NO_ID, meta=meta)
@@ -249,7 +251,7 @@ class Tap(TraceHandler):
 
     def notice_missing(self, record: FrameRecord) -> None:
         """Say which of the expected records this torch never sends: none has ever come, though we were listening."""
-        if self._subscription.is_whole:
+        if not record.expected <= self._heard and self._subscription.is_whole:
             for name in sorted(record.expected - self._heard):
                 for session in record.sessions:
                     reason = f"not offered by this torch: the record {name}"
@@ -312,10 +314,48 @@ class Tap(TraceHandler):
 
     def render(self, name: str, parameters: Mapping[str, Any]) -> None:
         """Note a record that nobody else wants."""
-        self.safely(name, self._render, name, parameters)
+        if name not in _MAY_WAIT or not self._put_off(name, parameters):
+            self.safely(name, self._render, name, parameters)
 
     def _render(self, name: str, parameters: Mapping[str, Any]) -> None:
         self._note_record(name, *structured_trace.rendered(name, parameters))
+
+    def _put_off(self, name: str, parameters: Mapping[str, Any]) -> bool:
+        """Have a record rendered with what is noted next, if that follows for sure. Nothing in here waits, either."""
+        start = time.perf_counter()
+        try:
+            frame = self.frame_that_ends()
+            if frame is None or not (name in _BEFORE_END or frame.is_eager):
+                return False
+            self._heard.add(name)
+            self.later(frame, name, functools.partial(self._render_then, name, parameters))
+        except Exception as error:  # noqa: BLE001 -- as in `safely`
+            self._keep_error(name, error)
+        self.seconds += time.perf_counter() - start
+        return True
+
+    def _render_then(self, name: str, parameters: Mapping[str, Any], moment: Moment) -> None:
+        meta, text = structured_trace.rendered(name, parameters, self.local.guards)
+        self.keep(moment.record, moment.event(name, meta, text), waits=True)
+
+    def later(self, frame: FrameRecord, where: str, step: Callable[[Moment], object]) -> None:
+        """Do a step with what is noted next of a frame that compiles now."""
+        frame.later.append((where, step, Moment(frame, True, dynamo.compile_context().attempt)))
+
+    def frame_that_ends(self) -> FrameRecord | None:
+        """Return the frame that compiles now, if what is noted of it may as well be noted at its end."""
+        frames, context = self.local.frames, dynamo.compile_context()
+        if self._is_watched or not frames or context is None:
+            return None
+        known = self.attribution.by_context.get(id(context))
+        return known[0] if known is not None and known[0] is frames[-1] else None
+
+    def print_guards(self, guard_manager: Any) -> None:
+        """Print the guards that a frame has got, for their record, which comes when that takes eight times as long."""
+        frame = self.frame_that_ends()
+        if frame is not None and frame.sessions and self._subscription.is_alone:
+            self.local.guards = guard_manager, printed.guard_tree(guard_manager)
+            self._catch_up(frame)
 
     def hear_timed(self, read: Callable[[Mapping[str, Any]], Any], parameters: Mapping[str, Any]) -> None:
         """Note the begin or end of a timed event. The smallest compilation has sixteen: no more is done than it takes.
@@ -352,11 +392,18 @@ class Tap(TraceHandler):
         self.note(TIMED, timed_meta(row), waits=True)
 
     def tell_timed(self) -> None:
-        """Hand over all timed events that wait."""
+        """Hand over all that waits beside its compilation."""
         for record in self.attribution.records():
             self._tell_timed_of(record)
 
+    def _catch_up(self, record: FrameRecord) -> None:
+        """Note what was to be noted later."""
+        while record.later:
+            where, step, moment = record.later.pop(0)
+            self.safely(where, step, moment)
+
     def _tell_timed_of(self, record: FrameRecord) -> None:
+        self._catch_up(record)
         rows, record.timed = record.timed, []
         if rows:
             event = timed_rows(rows, record.run, record.torch_id or NO_ID, *record.timed_of)
@@ -380,22 +427,28 @@ class Tap(TraceHandler):
             return callable(self._hooked.get(dynamo.DYNAMO_GRAPH))
         return name in _BEFORE_END and bool(self.local.frames)
 
+    def moment(self) -> Moment:
+        """Return which compilation what happens now is in."""
+        context = dynamo.compile_context()
+        record = self._record(context)
+        is_inside = context is not None and record.torch_id is not None
+        return Moment(record, is_inside, context.attempt if is_inside else 0)
+
     def note(
         self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False, waits: bool = False
     ) -> Event:
         """Record something that happens now, for the sessions whose compilation is under way."""
-        context = dynamo.compile_context()
-        record = self._record(context)
-        run, torch_id, attempt = None, NO_ID, 0
-        if context is not None and record.torch_id is not None:
-            run, torch_id, attempt = record.run, record.torch_id, context.attempt
-        elif record.is_call:
-            run = record.run
-        event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
-        if record.timed and not waits:
+        moment = self.moment()
+        return self.keep(moment.record, moment.event(name, meta, text, cached=cached), waits=waits)
+
+    def keep(self, record: FrameRecord, event: Event, *, waits: bool = False) -> Event:
+        """Hand an event to the sessions that its record is of."""
+        if not waits and (record.timed or record.later):
             self._tell_timed_of(record)
         # Interned file names come once a process, whoever compiles; nobody knows whose CUDA graph runs.
-        is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
+        is_process_wide = event.name == "str" or (
+            event.name == "lens.cudagraph_skip" and dynamo.compile_context() is None
+        )
         self._give(self.sessions if is_process_wide else record.sessions, event, waits=waits)
         return event
 

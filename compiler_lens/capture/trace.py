@@ -139,6 +139,7 @@ def cache_answer(meta: Mapping[str, Any], text: str) -> tuple[Mapping[str, Any],
 # As _init_logs() in torch/_logging/_internal.py sets them. logging.config.dictConfig() disables loggers that it does
 # not know, or has them propagate: then each trace record is an empty line among the user's messages.
 _SETTINGS = {"level": logging.DEBUG, "propagate": False, "disabled": False}
+_ARRIVES = tuple(_SETTINGS.values())
 
 
 class Subscription:
@@ -155,7 +156,7 @@ class Subscription:
         """Whether records arrive: nobody has cleared the logger or changed its settings since."""
         logger = self._logger
         is_there = isinstance(logger.handlers, WantedOnly) and self._handler in logger.handlers
-        return is_there and _SETTINGS.items() <= vars(logger).items()
+        return is_there and (logger.level, logger.propagate, logger.disabled) == _ARRIVES
 
     def take(self) -> None:
         """Have records arrive. May be called again at any time."""
@@ -171,6 +172,11 @@ class Subscription:
         # First of all: LazyTraceHandler removes itself while the list is walked, and the next one is passed over.
         logger.handlers = WantedOnly([self._handler, *others], self._handler, structured_trace.trace_structured_code())
         self.hide_rendering()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else listened when this was last looked at: torch renders nothing."""
+        return self._is_hidden
 
     def hide_rendering(self) -> None:
         """Keep Dynamo from what it takes to render a record, unless others listen and torch renders it anyway.

@@ -21,7 +21,11 @@ RECORD_CONTEXT = frozenset(
 WRAPPER_FILE = "torch/_dynamo/external_utils.py"
 
 
-class Event(Struct, frozen=True):
+# What is in a line of a journal: a struct that has these names is written without being made another.
+_WRITTEN = {"name": "e", "torch_id": "id", "attempt": "n", "meta": "m", "text": "x", "thread": "th", "cached": "c"}
+
+
+class Event(Struct, frozen=True, omit_defaults=True, rename=_WRITTEN):
     """One event, torch's own or one of our hooks'.
 
     `name` is torch's record name; an artifact goes by its artifact name ("dynamo_graph_break_reason").

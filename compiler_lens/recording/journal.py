@@ -26,16 +26,16 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field, to_builtins
+from msgspec import to_builtins
 from msgspec.json import Encoder
 from msgspec.structs import replace
 
 from compiler_lens.recording.errors import LensError, UsageError
-from compiler_lens.recording.event import NO_ID, Event, TorchId
+from compiler_lens.recording.event import Event, TorchId
 from compiler_lens.recording.opening import opened
 from compiler_lens.recording.output_files import Product, check_is_ours
 
@@ -348,29 +348,15 @@ def _open_unshared(path: Path, *, overwrite: bool) -> _File:
     raise OSError(errno.EBUSY, "it is being recorded to already")
 
 
-class _Line(Struct, omit_defaults=True, frozen=True):
-    """What is in the line of an event."""
-
-    e: str
-    at: float
-    run: int | None = None
-    id: TorchId = NO_ID
-    n: int = 0
-    m: Mapping[str, Any] = field(default_factory=dict)  # left out where it is empty
-    x: str | dict[str, int] | None = None
-    th: int = 0
-    c: int = 0
-
-
-def _line_of(event: Event, reference: Callable[[str], Any]) -> _Line:
+def _line_of(event: Event, reference: Callable[[str], Any]) -> Event:
+    """Return an event as it is written, with references in place of long texts."""
     text, meta = event.text, event.meta
     if text is not None and len(text) > INLINE_LIMIT:
         text = reference(text)
     for key, value in event.meta.items():
         if type(value) is str and len(value) > INLINE_LIMIT:
             meta = {**meta, key: reference(value)}
-    torch_id = NO_ID if event.torch_id == NO_ID else event.torch_id  # by identity it is known as the default
-    return _Line(event.name, event.at, event.run, torch_id, event.attempt, meta, text, event.thread, int(event.cached))
+    return event if text is event.text and meta is event.meta else replace(event, text=text, meta=meta)
 
 
 def began_here(path: Path) -> bool:

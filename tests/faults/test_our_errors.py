@@ -320,7 +320,7 @@ def test_what_a_signals_handler_raises_reaches_the_user_also_out_of_our_code(mon
 
     def take(self: Session, event: Event, *, waits: bool = False) -> None:
         kept(self, event, waits=waits)
-        if event.name == "dynamo_cpp_guards_str":
+        if event.name == "dynamo_start":
             signal.raise_signal(signal.SIGUSR1)
 
     before = signal.signal(signal.SIGUSR1, raises)

@@ -21,6 +21,9 @@ FRAME = Place(
 DYNAMO_GRAPH = Place(
     "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", "modules and stacks of Dynamo nodes", ("gm",)
 )
+# The last step of building guards. CheckFunctionManager in torch/_dynamo/guards.py then times them, and for that fills
+# 32 MB of memory: whatever runs from there to the end of the frame finds no cache of the processor's warm.
+GUARDS = Place("torch._dynamo.guards", "GuardManagerWrapper.finalize", "guards, printed in less time", ("self",))
 # What torch.compile gives for a function; of a module the function that its forward then is.
 COMPILED = Place("torch._dynamo.eval_frame", "OptimizeContext.__call__", "calls of compiled functions", ("self", "fn"))
 BACKWARD = Place("torch.autograd", "backward", "gradients after each backward")

@@ -53,16 +53,19 @@ def _torchs() -> _Torchs:
     return _Torchs()
 
 
+Known = tuple[object, str]  # something of torch's, and the text of it that was printed before its record came
+
+
 class Printer:
     """Gives the text for a kind of record of torch's trace; `own` prints it, or gives None where it cannot."""
 
-    def __init__(self, own: Callable[[Mapping[str, Any]], str]) -> None:
+    def __init__(self, own: Callable[[Mapping[str, Any], Known | None], str]) -> None:
         self._own = own
         self._agrees: bool | None = None  # with torch, as far as was seen
 
-    def text(self, payload: Callable[[], Any]) -> Any:
+    def text(self, payload: Callable[[], Any], known: Known | None = None) -> Any:
         """Return what the payload function of a record gives."""
-        printed = None if self._agrees is False else self._printed(payload)
+        printed = None if self._agrees is False else self._printed(payload, known)
         if self._agrees and printed is not None:
             return printed
         rendered = payload()
@@ -70,10 +73,10 @@ class Printer:
             self._agrees = rendered == printed
         return rendered
 
-    def _printed(self, payload: Callable[[], Any]) -> str | None:
+    def _printed(self, payload: Callable[[], Any], known: Known | None) -> str | None:
         try:
             cells = zip(payload.__code__.co_freevars, payload.__closure__ or (), strict=True)
-            return self._own({name: cell.cell_contents for name, cell in cells})
+            return self._own({name: cell.cell_contents for name, cell in cells}, known)
         except Exception:  # noqa: BLE001 -- of another form, in whatever way: torch prints it
             return None
 
@@ -82,16 +85,24 @@ class Printer:
 def printers() -> Mapping[str, Printer]:
     """Return those of this process, by the name of the record."""
     return {
-        "dynamo_output_graph": Printer(lambda cells: readable(cells["gm"])),
-        "dynamo_cpp_guards_str": Printer(lambda cells: guards(cells["self"].guard_manager, cells["latency"])),
+        "dynamo_output_graph": Printer(lambda cells, _known: readable(cells["gm"])),
+        "dynamo_cpp_guards_str": Printer(
+            lambda cells, known: guards(cells["self"].guard_manager, cells["latency"], known)
+        ),
     }
 
 
 # -- guards
 
 
-def guards(wrapper: Any, latency: float) -> str:
+def guards(wrapper: Any, latency: float, known: Known | None = None) -> str:
     """Return the text of a frame's guards, a GuardManagerWrapper, with the microseconds that a check of them takes."""
+    tree = known[1] if known is not None and known[0] is wrapper else guard_tree(wrapper)
+    return f"{tree}\nGuard latency = {latency:.2f} us"
+
+
+def guard_tree(wrapper: Any) -> str:
+    """Return that text up to the last line."""
     lines: list[str] = []
     root = wrapper.root
     _add_guards(lines, root, "| +- ", set(), _guard_torchs())
@@ -99,7 +110,7 @@ def guards(wrapper: Any, latency: float) -> str:
         for guard in root.get_epilogue_lambda_guards():
             name = type(guard).__name__
             lines += [f"+- {name}: {part}\n" for part in guard.verbose_code_parts()]
-    return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{''.join(lines)}\nGuard latency = {latency:.2f} us"
+    return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{''.join(lines)}"
 
 
 @functools.cache

@@ -6,9 +6,9 @@ import contextlib
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar, copy_context
-from operator import attrgetter
+from operator import attrgetter, is_
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ class Settings:
         if not (self._known is not None and _is_as_it_was(self._known) and repr(self._changeable) == self._said):
             self._known = _values_set()
             self._lines = {name: value for module in _MODULES for name, value in _lines_of(module).items()}
-            self._changeable = [value for _, value in self._known or () if type(value) not in _CONSTANT]
+            values = self._known[1] if self._known else ()
+            self._changeable = [value for value in values if type(value) not in _CONSTANT]
             self._said = repr(self._changeable)
         if dynamic is None:
             return self._lines
@@ -59,33 +60,30 @@ def settings_of_process() -> Settings:
 # What cannot change in place; torch's sign for "not set" is an object().
 _CONSTANT = frozenset((object, bool, int, float, str, type(None)))
 _OVERRIDE = attrgetter("user_override")
-# Where the program's value of a setting is kept, and that value, or the sign that there is none.
-_Values = list[tuple[Any, Any]]
+# Where the program's values of settings are kept, and these values, or the sign that there is none.
+_Values = tuple[Sequence[Any], Sequence[Any]]
 
 
 def _values_set() -> _Values | None:
     """What the program set; None where this torch keeps that otherwise."""
     try:
         if (variables := _variables()) is None:
-            return [(entry, entry.user_override) for entry in _entries()]
+            return _entries(), tuple(map(_OVERRIDE, _entries()))
     except AttributeError:
         return None
     now = copy_context()
-    return [(variable, now[variable]) for variable in _set_in(now, variables)]
+    found = tuple(_set_in(now, variables))
+    return found, tuple(now[variable] for variable in found)
 
 
 def _is_as_it_was(known: _Values) -> bool:
     """Whether the program set nothing since."""
-    if (variables := _variables()) is None:
-        for entry, value in known:  # noqa: SIM110 -- all() is told of each of eight hundred by a generator
-            if entry.user_override is not value:
-                return False
-        return True
+    places, values = known
+    if (variables := _variables()) is None:  # of each of eight hundred, so no step is Python's
+        return all(map(is_, map(_OVERRIDE, places), values))
     now = copy_context()
-    for variable, value in known:
-        if now.get(variable, known) is not value:
-            return False
-    return len(known) == len(_set_in(now, variables))
+    is_same = all(map(is_, map(now.get, places), values))
+    return is_same and len(places) == len(_set_in(now, variables))
 
 
 def _set_in(now: Mapping[ContextVar[Any], Any], variables: frozenset[ContextVar[Any]]) -> Collection[ContextVar[Any]]:

@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from compiler_lens.capture.torch_api.places import Place
-from compiler_lens.capture.torch_api.printed import printers
+from compiler_lens.capture.torch_api.printed import Known, printers
 from compiler_lens.recording.torch_names import UNREAD_METRICS
 
 # Every stack that torch takes for its trace becomes text here; log_dynamo_start() in torch/_dynamo/convert_frame.py
@@ -92,7 +92,7 @@ def code_of_timed(frame: FrameType) -> CodeType | None:
     return caller.f_code if caller is not None and is_it else None
 
 
-def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]:
+def rendered(name: str, parameters: Mapping[str, Any], known: Known | None = None) -> tuple[Any, str | None]:
     """Return metadata and payload of a record, as trace_structured() renders them, from its locals."""
     # Of metrics torch copies each of a hundred fields, if it is asked for them.
     meta = _metrics(parameters["metadata_fn"]) if name in _METRICS else None
@@ -100,7 +100,7 @@ def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]
         meta = parameters["metadata_fn"]()
     ask = parameters["payload_fn"]
     printer = printers().get(name)
-    payload = ask() if printer is None else printer.text(ask)
+    payload = ask() if printer is None else printer.text(ask, known)
     if payload is None or isinstance(payload, str):
         return meta, payload
     if isinstance(payload, list):
