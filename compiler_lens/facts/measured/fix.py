@@ -22,7 +22,7 @@ from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
-_IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\):$")
+_IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\)(?: and .*)?:$")
 
 _DEFERS = re.compile(r"\breorderable_logging_functions\b|\b_higher_order_ops\.print\(")
 _SAYS_LESS = re.compile(r"\bcompiler\.is_compiling\(\)|\bignore_logging_")
@@ -202,18 +202,22 @@ class Observed(Struct, frozen=True):
 
     def is_half_of(self, before: Observed) -> bool:
         """Return whether at most half of what hurts is left: for less no function should stay Python for good."""
-        if self.figures is None or before.figures is None:
-            return before.figures is None
-        return 2 * _sum(self.figures) <= _sum(before.figures)
+        if self.hurts is None or before.hurts is None:
+            return before.hurts is None
+        return 2 * self.hurts <= before.hurts
+
+    @property
+    def hurts(self) -> int | None:
+        """How many functions run eagerly, breaks are meant by nobody, and recompiles are not as expected."""
+        if self.figures is None:
+            return None
+        meant = len(self.kept_out) + (self.counts.benign_recompiles if self.counts else 0)
+        return self.figures.eager_functions + self.figures.graph_breaks + self.figures.recompiles - meant
 
     @property
     def whole_cost(self) -> tuple[int, ...]:
         """The same with recompiles that are as expected, which hurt least."""
         return (*self.cost, self.counts.benign_recompiles if self.counts else 0)
-
-
-def _sum(figures: Figures) -> int:
-    return figures.graph_breaks + figures.recompiles + figures.eager_functions
 
 
 class Trial(Struct, frozen=True):

@@ -129,6 +129,8 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
     is_counted = not varies and known.writes is not None
     if kind is CauseClass.MODULE_ATTRIBUTE:
         return _in_module(group[0], is_counted=is_counted, facts=facts)
+    if varies and is_int and kind in {CauseClass.CLOSURE, CauseClass.GLOBAL}:
+        return others["learned"]
     return others["counted"] if is_counted else fix
 
 
