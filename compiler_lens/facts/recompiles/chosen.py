@@ -99,7 +99,7 @@ def chosen(  # noqa: PLR0913, PLR0917 -- what a fix is chosen by
     return fix if is_int else replace(fix, setting=None)
 
 
-def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
+def _of_values(  # noqa: C901, PLR0911 -- one for each thing that is known of a value
     kind: CauseClass, group: Sequence[Decided], known: Known, facts: Facts
 ) -> Fix:
     """The fix of a class, but for what its values are, what they are used for, and what the function writes itself."""
