@@ -518,3 +518,38 @@ def test_what_helps_and_was_not_looked_at_closer_is_kept_beside_a_recording_only
     found = program.searched(seen(2, A, other, B))
     assert program.confirmed == [(A, B)]
     assert [one.code for one in found.of_each] == ["a = 2", "b = 2"]
+
+
+def test_what_is_left_of_the_best_is_a_row_of_the_table_as_it_is_after_the_closer_look() -> None:
+    found = Program({"211": seen(1, B), "221": seen(0), "121": seen(0)}).searched(seen(2, A))
+    assert found.best is not None
+    assert found.best.offers == (B,)
+    assert found.best.is_checked
+    assert found.best in found.tried
+
+
+MARK = replace(offer("b"), keeps_computed=True, is_last_resort=True, is_final=True)
+
+
+def marked(outcomes: Mapping[str, Observed], first: Observed) -> Fix:
+    return Search(first, {"train.py": TEXT}, "train.py", Program(outcomes), more=lambda seen: seen).result()
+
+
+def test_a_mark_is_measured_with_what_a_function_in_two_keeps_in_python() -> None:
+    """Lines that another change has taken out of the graphs are not lost by the mark that makes it needless."""
+    checked = replace(offer("a"), may_lose=frozenset({("train.py", "check")}))
+    first = replace(seen(4, checked), computed=frozenset({("train.py", "check")}))
+    found = marked({"211": seen(2, MARK), "221": seen(0), "121": seen(0)}, first)
+    assert found.best is not None
+    assert found.best.offers == (MARK,)
+
+
+@pytest.mark.parametrize(("kept_out", "expected", "is_taken"), [((), 0, False), (("f", "f"), 0, True), ((), 2, True)])
+def test_what_is_meant_or_expected_hurts_nobody(kept_out: tuple[str, ...], expected: int, is_taken: bool) -> None:
+    """What a mark leaves of three breaks is two at its own calls, or two recompiles as expected."""
+    counts = Counts(1, 0 if expected else 2, 0, 1, expected, 0.0, benign_recompiles=expected)
+    figures = Figures(counts.breaks, expected, 0)
+    left = replace(seen(0), counts=counts, figures=figures, kept_out=kept_out)
+    before = Counts(1, 3, 0, 1, expected, 0.0, benign_recompiles=expected)
+    first = replace(seen(3, MARK), counts=before, figures=Figures(3, expected, 0))
+    assert (marked({"121": left}, first).best is not None) is is_taken

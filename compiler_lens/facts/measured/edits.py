@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.measured.bookkeeping import split
+from compiler_lens.facts.measured.endings import with_ending
 from compiler_lens.recording.source_text import first_line
 
 _SETTING = re.compile(r"torch(\._dynamo\.config\.\w+ = .+)")
@@ -69,7 +70,25 @@ class Split(Struct, frozen=True):
         return self.title
 
 
-Edit = Lines | Setting | Split
+class EndApart(Struct, frozen=True):
+    """A function made two: its end stays Python, and what stands before it is compiled."""
+
+    file: str
+    name: str  # qualified
+    begins: str  # the line in the first statement of that end, without blanks around
+
+    @property
+    def title(self) -> str:
+        """The change in a few words of code."""
+        return f"def {self.name.rpartition('.')[2]}_computed(…): …"
+
+    @property
+    def code(self) -> str:
+        """The same."""
+        return self.title
+
+
+Edit = Lines | Setting | Split | EndApart
 
 
 def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
@@ -86,6 +105,8 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
         return None
     if isinstance(edit, Split):
         new = split(text, edit.name, edit.collected)
+    elif isinstance(edit, EndApart):
+        new = with_ending(text, edit.name, edit.begins)
     else:
         new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
     return None if new is None or new == text or parsed(new) is None else {**texts, file: new}

@@ -27,6 +27,7 @@ from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling
 from compiler_lens.facts.measured.draws import drawn_at
+from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -69,6 +70,7 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         *_disabled(recording, explained, Disabling(recording, own, computed)),
     ]
     found += _splits([one.target for one in found], recording, own)
+    found += _endings(dict.fromkeys(one.target for one in found), recording, own)
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
         if isinstance(one, Offer):
@@ -239,6 +241,32 @@ def _splits(targets: Iterable[Target], recording: Recording, own: Ownership) -> 
                 said = _SPLIT + (_LEAVES if leaves_early(text, name) else "") + (_COLLECTED if is_inner else "")
                 inner = f"{name.rpartition('.')[2]}_computed"
                 yield Offer(target, edit, said.format(name=name, inner=inner))
+
+
+_ENDS = (
+    "`{name}` is Python from `{line}` on, at each call, also where `fullgraph=True` is asked for; what it computes"
+    " before is `{inner}`, which is compiled"
+)
+
+
+def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) -> Iterator[Offer]:
+    """Give the functions that torch.compile was given with an end that stays Python, where a graph breaks there."""
+    known = sources(recording)
+    for defined in dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)):
+        text = known.texts.get(defined.file, "")
+        name = name_at(text, defined.line)
+        for at, target in ((one.at, one) for one in targets):
+            code = at.code.strip() if at and at.file == defined.file and name else ""
+            found = ending(text, name, code) if code else None
+            if at is None or found is None or at.line not in found.lines:
+                continue
+            lines = text.split("\n")
+            loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
+            said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}_computed")
+            yield Offer(
+                target, edits.EndApart(defined.file, name, code), said, is_last_resort=True, keeps_computed=True,
+                may_lose=loses, is_final=True,
+            )  # fmt: skip
 
 
 def _last_resorts(

@@ -195,10 +195,23 @@ class Search:
             found = self._try(self._first, rest) if rest else None
             if found is not None and self._is_as_good(found, less):
                 less = self._tried[self._place(found.offers)]
-        return less if less is best or self._is_confirmed(less.offers) else best
+        if less is best or not self._is_confirmed(less.offers):
+            return best
+        return self._tried[self._place(less.offers)]  # as it is after that look
 
     def _is_as_good(self, found: State, than: Trial) -> bool:
-        return self._tried[self._place(found.offers)].helps and found.observed.whole_cost <= than.observed.whole_cost
+        """Return whether a state does what a trial does; if so it helps, though a mark may keep more from graphs.
+
+        A function in two leaves lines to Python: compared with the program as it is, a mark would seem to.
+        """
+        place, now, before = self._place(found.offers), found.observed, than.observed
+        marks = [one for one in found.offers if one.keeps_computed]
+        loses = frozenset[tuple[str, str]]().union(*(one.may_lose for one in marks))
+        is_wrong = bool(now.error) or now.results is not before.results or now.whole_cost > before.whole_cost
+        if is_wrong or (marks and not before.computed <= now.computed | loses):
+            return False
+        self._tried[place] = replace(self._tried[place], helps=True)
+        return True
 
     def _with_hidden(self, best: Trial) -> Trial:
         """Make what helped by itself again where it does no harm, and what it does may be hidden by what is left.

@@ -1,0 +1,145 @@
+"""The end of a function stays Python: what asks for values, and computes little, runs after what is compiled.
+
+A graph break near the end of what torch.compile was given leaves a few ops after it, which cost more than they gain: a
+check of the loss, a metric, a list of numbers. The statements stay in their order, so nothing is computed otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted, parameters
+from compiler_lens.facts.measured.bookkeeping import MARK, name_at
+from compiler_lens.facts.measured.called import qualified
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import LOOPS, Sources
+
+_FILE = "text.py"
+_NEVER = (
+    ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete, ast.FunctionDef,
+    ast.ClassDef, ast.Lambda,
+)  # fmt: skip
+_MOST = 12  # calls in an end: more than that is no check, and worth a graph
+
+
+class Ending(Struct, frozen=True):
+    """A function in two."""
+
+    site: Site
+    function: ast.FunctionDef
+    text: Sequence[ast.stmt]  # its docstring
+    core: Sequence[ast.stmt]
+    end: Sequence[ast.stmt]
+    outputs: Sequence[str]  # what the end reads of the core
+
+    @property
+    def lines(self) -> range:
+        """The lines that stay Python."""
+        return range(self.end[0].lineno, (self.function.end_lineno or self.function.lineno) + 1)
+
+
+def ending(text: str, name: str, code: str) -> Ending | None:
+    """Return a function, by its qualified name, that ends with the statement in which a line stands.
+
+    None where the line stands there more than once, the end is no light one, or the text does not show what it reads.
+    """
+    tree = parsed(text)
+    function = qualified(tree).get(name) if tree else None
+    if tree is None or not isinstance(function, ast.FunctionDef) or not _is_plain(function):
+        return None
+    lines, body = text.split("\n"), function.body
+    with_it = [n for n, one in enumerate(body) if any(line.strip() == code for line in lines[_span(one)])]
+    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, body[0].lineno, "", lines[body[0].lineno - 1].strip()))
+    if site is None or not site.has_torch_at_top or len(with_it) != 1:
+        return None
+    first = int(ast.get_docstring(function, clean=False) is not None)
+    core, end = body[first : with_it[0]], body[with_it[0] :]
+    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)) or not _is_light(end, tree):
+        return None
+    read, stored = _names(end, ast.Load), _names(core, ast.Store)
+    outputs = [n for n in stored if n in read]
+    surely = {n for one in core if isinstance(one, (ast.Assign, ast.AugAssign, ast.AnnAssign)) for n in _written(one)}
+    if not outputs or not set(outputs) <= surely | set(parameters(function)):
+        return None
+    return Ending(site, function, body[:first], core, end, outputs)
+
+
+def with_ending(text: str, name: str, code: str) -> str | None:
+    """Return a text in which the end of a function stays Python; None where that cannot be done, or is done."""
+    found = ending(text, name, code) if "\r" not in text else None
+    if found is None:
+        return None
+    site, function, inner = found.site, found.function, f"{found.function.name}_computed"
+    own = parameters(function)
+    in_class = own[:1] == ("self",)
+    if inner in text or in_class != ("." in name_at(text, function.lineno)):
+        return None
+    lines = text.split("\n")
+    used = {*_names(found.core, ast.Load), *found.outputs}
+    given = ", ".join(one for one in own if one in used and not (in_class and one == "self"))
+    pad, deep = " " * function.col_offset, " " * function.body[0].col_offset
+    given_inside = ", ".join(filter(None, ("self" if in_class else "", given)))
+    makes, last = ", ".join(found.outputs), found.core[-1].end_lineno or 0
+    first = found.text[-1].end_lineno if found.text else None
+    begin = first or function.body[0].lineno - 1
+    outer = [
+        *lines[function.lineno - 1 : begin],
+        f"{deep}{makes} = {'self.' if in_class else ''}{inner}({given})",
+        *lines[last : function.end_lineno],
+    ]
+    core = [f"{pad}def {inner}({given_inside}):", *lines[begin:last], f"{deep}return {makes}"]
+    apart = [""] if in_class else ["", ""]
+    before, after = lines[: function.lineno - 1], lines[function.end_lineno or 0 :]
+    return "\n".join([*before, f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *after])
+
+
+def _span(one: ast.stmt) -> slice:
+    return slice(one.lineno - 1, one.end_lineno)
+
+
+def _is_plain(function: ast.FunctionDef) -> bool:
+    marks = [dotted(getattr(mark, "func", mark)) for mark in function.decorator_list]
+    starts = zip([function.lineno, *(one.end_lineno or 0 for one in function.body)], function.body, strict=False)
+    return (
+        all(mark.endswith("torch.compile") for mark in marks)
+        and not (function.args.vararg or function.args.kwarg)
+        and not any(isinstance(n, _NEVER) for n in _nodes(function.body))
+        and all(end < one.lineno for end, one in starts)
+    )
+
+
+def _is_light(end: Sequence[ast.stmt], tree: ast.Module) -> bool:
+    """Return whether statements compute little, as far as the text shows: no loop, and no module is called."""
+    functions = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | set(vars(builtins))
+    calls = [call for one in end for call in calls_in(one)]
+    is_known = all(
+        call.func.id in functions
+        if isinstance(call.func, ast.Name)
+        else isinstance(call.func, ast.Attribute) and not dotted(call.func).startswith("self.")
+        for call in calls
+    )
+    return is_known and len(calls) <= _MOST and not any(isinstance(n, LOOPS) for n in _nodes(end))
+
+
+def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+    return (n for one in statements for n in ast.walk(one))
+
+
+def _names(statements: Iterable[ast.stmt], context: type[ast.expr_context]) -> Sequence[str]:
+    """Return the names that are read, or written, once each; a name that is added to is both."""
+    found: dict[str, None] = {}
+    for node in _nodes(statements):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, context):
+            found[node.id] = None
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] = None
+    return tuple(found)
+
+
+def _written(one: ast.stmt) -> Sequence[str]:
+    return _names([one], ast.Store)

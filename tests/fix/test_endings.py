@@ -1,0 +1,170 @@
+"""A function whose end stays Python does what it did: results, gradients, messages, eagerly and compiled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.cli import main
+from compiler_lens.facts.measured.endings import ending, with_ending
+
+HEAD = "import torch\n\n\n"
+
+# The line that breaks, and the program.
+PROGRAMS = {
+    "a check that is caught": (
+        "assert not torch.isnan(total)",
+        """
+        def step(x, weights):
+            \"\"\"Weighted.\"\"\"
+            parts = []
+            for w in weights:
+                parts.append((x * w).mean())  # each
+            # together
+            try:
+                total = sum(parts)
+                assert not torch.isnan(total)
+            except AssertionError:
+                print("nan")
+                total = torch.zeros((), requires_grad=True)
+            return total
+        """,
+    ),
+    "another loss in place of one that is not finite": (
+        "if not torch.isfinite(loss):",
+        """
+        def step(x, weights, *, by=1.0):
+            y = x * sum(weights)
+            loss = y.log().sum() * by
+            if not torch.isfinite(loss):
+                print("loss", loss.item())
+                loss = torch.zeros_like(loss)
+            return loss, y
+        """,
+    ),
+    "numbers of what is computed": (
+        "scale = y.abs().max().item()",
+        """
+        def step(x, weights):
+            y = x * sum(weights)
+            x = y + 1
+            scale = y.abs().max().item()
+            return x / (scale + 1), scale
+        """,
+    ),
+}
+
+
+def run(text: str, *, compiled: bool) -> tuple[list[Any], list[str]]:
+    """What it returns, with gradients, and how graphs break."""
+    torch._dynamo.reset()
+    module = ModuleType("ends")
+    exec(compile(text, "ends.py", "exec"), module.__dict__)
+    step = torch.compile(module.__dict__["step"], backend="eager") if compiled else module.__dict__["step"]
+    out: list[Any] = []
+    with Lens(strict=True) as lens:
+        for scale in (1.0, -1.0, float("nan")):
+            x = (torch.arange(1.0, 4.0) * scale).requires_grad_()
+            found = step(x, [1.0, 2.0])
+            loss = found[0] if isinstance(found, tuple) else found
+            if loss.requires_grad:
+                loss.sum().backward()
+            out += [*(found if isinstance(found, tuple) else [found]), x.grad]
+    return out, [event.root.gb_type for event in lens.recording.graph_breaks]
+
+
+@pytest.mark.parametrize(("line", "text"), PROGRAMS.values(), ids=PROGRAMS)
+def test_a_function_whose_end_stays_python_does_what_it_did(
+    line: str, text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = HEAD + dedent(text).lstrip()
+    new = with_ending(text, "step", line)
+    assert new is not None
+    wanted, _ = run(text, compiled=False)
+    said = capfd.readouterr()
+    for compiled in (False, True):
+        found, breaks = run(new, compiled=compiled)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+        assert (breaks, capfd.readouterr()) == ([], said)
+    assert run(text, compiled=True)[1], "nothing broke: the test proves nothing"
+    assert with_ending(new, "step", line) is None  # once
+    assert new.count("#") == text.count("#")
+
+
+def test_a_method_hands_itself_on() -> None:
+    text = HEAD + dedent("""
+        class Model(torch.nn.Module):
+            def forward(self, x, on=True):
+                y = self.net(x) if on else x
+                if y.isnan().any():
+                    y = y.nan_to_num()
+                return y
+    """).lstrip("\n")
+    assert with_ending(text, "Model.forward", "if y.isnan().any():") == HEAD + dedent("""
+        class Model(torch.nn.Module):
+            @torch._dynamo.decorators.skip
+            def forward(self, x, on=True):
+                y = self.forward_computed(x, on)
+                if y.isnan().any():
+                    y = y.nan_to_num()
+                return y
+
+            def forward_computed(self, x, on):
+                y = self.net(x) if on else x
+                return y
+    """).lstrip("\n")
+
+
+NOT_LIGHT = {
+    "a module": "    return self.head(y) if y.sum() > 0 else y",
+    "a loop": "    while y.sum() > 0:\n        y = y - 1\n    return y",
+    "another function that it was given": "    return net(y) if y.sum() > 0 else y",
+    "a name that may not be there": "    return z if y.sum() > 0 else y",
+    "much": "    if y.sum() > 0:\n" + "".join(f"        y = y.add({n})\n" for n in range(13)) + "    return y",
+}
+
+
+@pytest.mark.parametrize("end", NOT_LIGHT.values(), ids=NOT_LIGHT)
+def test_an_end_that_computes_more_is_worth_a_graph(end: str) -> None:
+    begin = "def step(self, x, net):\n    y = x.sin()\n    if net is None:\n        z = y\n"
+    line = next(line.strip() for line in end.split("\n") if "y.sum()" in line)
+    assert with_ending(f"{HEAD}{begin}{end}\n", "step", line) is None
+    assert ending(f"{HEAD}{begin}    return y if y.sum() > 0 else x\n", "step", "return y if y.sum() > 0 else x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def step(x):\n    if x.dim() == 1:\n        return x\n    y = x.sin()\n    return y.sum().item()\n",
+        "def step(x):\n    return x.sum().item()\n",
+        "@torch.no_grad()\ndef step(x):\n    y = x.sin()\n    return y.sum().item()\n",
+        "def step(*x):\n    y = x[0].sin()\n    return y.sum().item()\n",
+        "def step(x):\n    y = x.sin()\n    return lambda: y.sum().item()\n",
+        "def step(x):\n    x.sin_()\n    return x.sum().item()\n\n\ndef step_computed():\n    pass\n",
+    ],
+    ids=["a way out", "nothing before", "a decorator", "any number", "a function", "its name is taken"],
+)
+def test_what_cannot_be_made_two_is_left(text: str) -> None:
+    line = next(line.strip() for line in text.split("\n") if ".item()" in line)
+    assert with_ending(HEAD + text, "step", line) is None
+
+
+def test_fix_tries_an_end_in_python_when_nothing_else_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, text = PROGRAMS["a check that is caught"]
+    monkeypatch.chdir(tmp_path)
+    call = "compiled = torch.compile(step)\nfor n in range(3):\n    compiled(torch.ones(4) * n, [1.0, 2.0])\n"
+    Path("train.py").write_text(f"{HEAD}{dedent(text).lstrip()}\n\n{call}")
+    assert main(["fix", "--json", "train.py"]) == 0
+    found = json.loads(capsys.readouterr().out)["best"]
+    assert found["results"] == "equal"
+    assert (found["after"]["graph_breaks"], found["after"]["eager_functions"]) == (0, 0)
+    assert "+def step_computed(x, weights):" in found["patch"]
