@@ -642,6 +642,47 @@ def test_the_setting_that_torch_names_is_said_and_to_be_tried_where_it_may_help(
         assert sum(one.count for one in causes(recorded(lambda: called(Alternating())))) < cause.count
 
 
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layer(x)
+
+
+class Blocks(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = Block()
+
+    def forward(self, x):
+        return self.up(x)
+
+
+def stepped():
+    blocks = Blocks()
+
+    @torch.compile(backend="eager")
+    def step(x):
+        return blocks(x).sum()
+
+    torch._dynamo.reset()
+    for _ in range(5):
+        step(torch.ones(2, 2))
+
+
+def test_a_count_of_the_function_around_that_torch_has_learned_varies_is_as_expected():
+    (asks,) = causes(recorded(stepped))
+    assert (asks.subject, asks.count, asks.benign) == ("blocks.up.calls", 4, False)
+    with torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True):
+        (learned,) = causes(recorded(stepped))
+    assert (learned.subject, learned.count, learned.benign) == ("blocks.up.calls", 1, True)
+    assert learned.fix.leave == "One recompile is how torch learns that an int varies."
+
+
 # -- a size that a line needs as a number
 
 

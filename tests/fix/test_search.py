@@ -230,11 +230,12 @@ def test_what_cannot_be_edited_is_said_to_be_so() -> None:
     assert [(one.target, one.reason) for one in found.not_tried] == [(A.target, NotTriedBecause.NOT_THERE)]
 
 
-def test_of_changes_that_compile_as_much_the_one_that_keeps_what_the_program_does_is_the_best() -> None:
+@pytest.mark.parametrize("test", ["", " and torch.isnan(loss)"])
+def test_of_changes_that_compile_as_much_the_one_that_keeps_what_the_program_does_is_the_best(test: str) -> None:
     """A `print` that compiled code leaves out, or a setting under which it prints."""
     line = A.target.at
     assert line is not None
-    after = ("if not torch.compiler.is_compiling():", "    a = 1")
+    after = (f"if not torch.compiler.is_compiling(){test}:", "    a = 1")
     dropping = Offer(A.target, Lines("train.py", line.line, ("a = 1",), after))
     keeping = Offer(A.target, Setting("torch._dynamo.config.reorderable_logging_functions = {print}"))
     assert (dropping.drops, keeping.drops) == (True, False)
