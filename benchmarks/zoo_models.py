@@ -485,9 +485,9 @@ def made(recipe: Mapping[str, Any]) -> tuple[torch.nn.Module, list[tuple[tuple[(
 
 
 def factory(recipe: Mapping[str, Any], folder: str) -> str:
-    """Return a program of a recipe, for FILE:make."""
+    """Return a program of a recipe, for FILE:make; settings of torch's are written below its import of torch."""
     return (
-        f"import json, sys\n\nsys.path.insert(0, {folder!r})\n\nfrom zoo_models import made\n\n\n"
+        f"import json, sys\n\nimport torch\n\nsys.path.insert(0, {folder!r})\n\nfrom zoo_models import made\n\n\n"
         f"def make():\n    model, calls = made(json.loads({json.dumps(recipe)!r}))\n"
         "    return {'model': model, 'calls': calls}\n"
     )

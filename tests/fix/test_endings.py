@@ -124,6 +124,7 @@ def test_a_method_hands_itself_on() -> None:
 
 NOT_LIGHT = {
     "a module": "    return self.head(y) if y.sum() > 0 else y",
+    "a module of what it is given": "    return net.head(y) if y.sum() > 0 else y",
     "a loop": "    while y.sum() > 0:\n        y = y - 1\n    return y",
     "another function that it was given": "    return net(y) if y.sum() > 0 else y",
     "a name that may not be there": "    return z if y.sum() > 0 else y",

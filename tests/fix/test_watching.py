@@ -217,3 +217,24 @@ def test_a_parameter_that_is_in_no_module_any_more_and_trained_is_compared() -> 
 
     watch = watched(program)
     assert len([one for one in watch.keeper.kept if one.kind == "state"]) == 3
+
+
+class Counted(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+        self.calls = 0
+
+
+@pytest.mark.parametrize("dropped", [0, 1, 5])
+def test_a_module_has_the_same_number_whatever_was_let_go_before_the_first_call(dropped: int) -> None:
+    held: list[nn.Module] = []
+
+    def program() -> None:
+        for _ in range(dropped):
+            Counted()
+        held.append(Counted())
+        torch.compile(held[0], backend="eager")(torch.ones(2))
+        held.append(Counted())
+
+    names = [one.name for one in watched(program).keeper.kept if one.kind == "object" and one.name.endswith(".calls")]
+    assert names == ["Counted 1.calls", "Counted 2.calls"]

@@ -80,7 +80,7 @@ class EndApart(Struct, frozen=True):
     @property
     def title(self) -> str:
         """The change in a few words of code."""
-        return f"def {self.name.rpartition('.')[2]}_computed(…): …"
+        return f"def {self.name.rpartition('.')[2]}_computed(…): … before {self.begins}"
 
     @property
     def code(self) -> str:

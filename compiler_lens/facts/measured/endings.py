@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, calls_in, dotted, parameters
 from compiler_lens.facts.measured.bookkeeping import MARK, name_at
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
@@ -25,6 +26,10 @@ _NEVER = (
     ast.ClassDef, ast.Lambda,
 )  # fmt: skip
 _MOST = 12  # calls in an end: more than that is no check, and worth a graph
+# What a light end may call: functions of these, and methods that tensors, lists and texts have.
+_OF = frozenset({"torch", "F", "np", "numpy", "math", "time", "logging", "warnings", "log", "logger", "LOGGER", "LOG"})
+_METHODS = OF_TENSORS | {"append", "bool", "cpu", "dim", "double", "float", "format", "half", "int", "numpy", "round",
+                          "size", "to", "tolist"}  # fmt: skip
 
 
 class Ending(Struct, frozen=True):
@@ -117,13 +122,17 @@ def _is_light(end: Sequence[ast.stmt], tree: ast.Module) -> bool:
     """Return whether statements compute little, as far as the text shows: no loop, and no module is called."""
     functions = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | set(vars(builtins))
     calls = [call for one in end for call in calls_in(one)]
-    is_known = all(
-        call.func.id in functions
-        if isinstance(call.func, ast.Name)
-        else isinstance(call.func, ast.Attribute) and not dotted(call.func).startswith("self.")
-        for call in calls
-    )
+    is_known = all(_is_known(call, functions) for call in calls)
     return is_known and len(calls) <= _MOST and not any(isinstance(n, LOOPS) for n in _nodes(end))
+
+
+def _is_known(call: ast.Call, functions: AbstractSet[str]) -> bool:
+    match call.func:
+        case ast.Name(id=name):
+            return name in functions
+        case ast.Attribute(attr=name):
+            return name in _METHODS or dotted(call.func).partition(".")[0] in _OF
+    return False
 
 
 def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:

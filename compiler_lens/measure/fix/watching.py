@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import itertools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -93,7 +94,9 @@ class Watch:
         # Parameters and buffers, in the order of their making. They are kept alive: when a program's are collected
         # depends on how it is compiled. Until the first call only as long as the program has them.
         self._state: dict[int, torch.Tensor] = {}
-        self._modules: dict[int, weakref.ref[torch.nn.Module]] = {}  # Dynamo drops code of modules that are gone
+        # Modules, with a number that is the same in each run. Dynamo drops code of those that are gone.
+        self._modules: dict[int, tuple[int, weakref.ref[torch.nn.Module]]] = {}
+        self._numbers = itertools.count(1)
         self._given: list[torch.Tensor] = []  # leaves that need a gradient, of the last call
         self._reached: list[torch.Tensor] = []  # others that its result has a gradient for: global tensors, say
         self._hooks = _Hooks(self._register)
@@ -116,7 +119,7 @@ class Watch:
     def keep_state(self) -> None:
         """Keep gradients, parameters and buffers as they are in the end."""
         self._keep_gradients()
-        for module in filter(None, [known() for known in self._modules.values()]):
+        for _, module in self._alive():
             for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
                 self._state.setdefault(id(tensor), tensor)  # also what a call has put in place of another
         self.keeper.keep("state", self.calls, self._state.values())
@@ -129,9 +132,12 @@ class Watch:
         yield from own.items() if is_own(getattr(sys.modules["__main__"], "__file__", None) or "") else ()
         for function in self._functions.values():
             yield from roots_of(function)
-        for number, known in enumerate(self._modules.values()):
-            if (module := known()) is not None:
-                yield f"{type(module).__name__} {number + 1}", module
+        for number, module in self._alive():
+            yield f"{type(module).__name__} {number}", module
+
+    def _alive(self) -> Sequence[tuple[int, torch.nn.Module]]:
+        found = ((number, known()) for number, known in list(self._modules.values()))
+        return [(number, module) for number, module in found if module is not None]
 
     # -- calls
 
@@ -182,6 +188,9 @@ class Watch:
             self._state = {}
             gc.collect()  # so that it is the same ones in each run
             self._state = {number: left for number, tensor in known.items() if (left := tensor()) is not None}
+            # Which were there before, and whether one is where another was, depends on when the collector ran.
+            self._numbers = itertools.count(1)
+            self._modules = {id(one): (next(self._numbers), weakref.ref(one)) for _, one in self._alive()}
             if self._is_noisy:
                 _round_otherwise(self._state.values())
 
@@ -203,9 +212,9 @@ class Watch:
 
     def _register(self, module: torch.nn.Module, _name: str, tensor: Any) -> None:
         known = self._modules.get(id(module))
-        if known is None or known() is not module:
-            self._modules.pop(id(module), None)  # the number of one that is gone: it comes last
-            self._modules[id(module)] = weakref.ref(module)
+        if known is None or known[1]() is not module:
+            self._modules.pop(id(module), None)  # of one that is gone: this comes last
+            self._modules[id(module)] = next(self._numbers), weakref.ref(module)
         if isinstance(tensor, torch.Tensor):
             self._state.setdefault(id(tensor), tensor)
 

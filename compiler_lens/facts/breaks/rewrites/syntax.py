@@ -37,7 +37,7 @@ _SHARED = frozenset({
     "add", "bool", "double", "expand", "float", "half", "int", "log", "repeat", "round", "select", "sub", "to",
     "view", "where",
 })
-_OF_TENSORS = (_PURE | {"item", "nonzero", "numel"}) - _SHARED
+OF_TENSORS = (_PURE | {"item", "nonzero", "numel"}) - _SHARED
 _NO_TENSOR = frozenset({"item", "tolist", "size", "dim", "numel", "data_ptr", "float", "int", "len", "bool", "str"})
 _LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.JoinedStr)
 _TORCH = ("torch", "th", "F", "functional", "torch.nn.functional", "nn.functional")
@@ -161,10 +161,10 @@ def tensor_names(
             case ast.arg(arg=name, annotation=ast.expr() as kind):
                 words = [getattr(n, key, "") for n in ast.walk(kind) for key in ("id", "attr", "value")]
                 found |= {name for word in words if isinstance(word, str) and "Tensor" in word}
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _OF_TENSORS:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in OF_TENSORS:
                 found.add(name)
             case ast.Call(func=ast.Attribute(ast.Compare(ast.Name(id=name), _, others), method)):  # (x > 3).any()
-                found |= {name} if method in _OF_TENSORS and all(map(is_number, others)) else set()
+                found |= {name} if method in OF_TENSORS and all(map(is_number, others)) else set()
             case ast.Assign(value=value):
                 assigned += [(target, value) for target in targets(node)]
     for target, value in assigned * 2:  # a name may be made of names that come later in the text
