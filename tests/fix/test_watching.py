@@ -230,8 +230,8 @@ def test_a_module_has_the_same_number_whatever_was_let_go_before_the_first_call(
     held: list[nn.Module] = []
 
     def program() -> None:
-        for _ in range(dropped):
-            Counted()
+        others = [Counted() for _ in range(dropped)]
+        del others
         held.append(Counted())
         torch.compile(held[0], backend="eager")(torch.ones(2))
         held.append(Counted())
