@@ -442,6 +442,16 @@ def test_what_python_asks_before_it_stays_in_front_of_a_fill():
     assert over_lines[0] == 'if (fill or mode == "all") and mode == "train":'
 
 
+def test_a_fill_that_may_have_another_shape_by_its_mask_says_so():
+    source = "def f(x):\n    m = x < 3\n    if not m.all():\n        x{}(~m, 0.0)\n    return x\n"
+    said = "`x` is in no dimension smaller than the mask"
+    new, in_place = (suggestion(source.format(f), BRANCH, "if") for f in (" = x.masked_fill", ".masked_fill_"))
+    assert new is not None
+    assert in_place is not None
+    assert said in new.needs
+    assert said not in in_place.needs  # which is an error then
+
+
 NESTED = {
     "a flag": ("on", "x = x + 1"),
     "a flag that is off": ("not off", "x = x + 1"),

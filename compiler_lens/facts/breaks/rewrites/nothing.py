@@ -225,7 +225,9 @@ def _of_filled(site: Site, statement: ast.stmt, mask: ast.expr) -> str | None:
         case ast.Assign(targets=[ast.Name(id=target)], value=value):
             pair = [Assignment(target, value), Assignment(target, ast.Name(target))]
             is_as_good, of_memory = sides.keeps_memory(site, pair, target)
-            return sides.joined(needs, of_memory) if is_as_good else None
+            # of a smaller one torch makes one of the mask's shape
+            no_smaller = f"`{target}` is in no dimension smaller than the mask"
+            return sides.joined(needs, no_smaller, of_memory) if is_as_good else None
     return needs
 
 
