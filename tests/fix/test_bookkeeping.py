@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import random
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +13,9 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.facts.measured.bookkeeping import collects, split
+from compiler_lens.facts.measured.edits import Split
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.ownership import Ownership
 
 HEAD = "import logging\nimport random\nimport time\n\nimport torch\n\nlog = logging.getLogger('books')\nTIMES, SEEN = [], {'n': []}\n\n\n"
 DRIVE = """
@@ -439,6 +444,45 @@ def test_a_list_of_an_object_that_may_be_read_or_be_another_is_added_to_there(ol
     line = new if old == ADDED else ADDED
     assert split(text, "Model.forward", (ADDED,)) is not None
     assert split(text.replace(old, new), "Model.forward", (line,)) is None
+
+
+OF_TWO_MODELS = """
+class Another(torch.nn.Module):
+    def forward(self, x):
+        print("another")
+        y = x * 2
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["Model"], [("Model.forward", (ADDED,))]),
+        (["Model", "Another"], [
+            ("Model.forward", (ADDED,)), ("Model.forward", ()), ("Another.forward", (ADDED,)), ("Another.forward", ()),
+        ]),
+    ],
+)  # fmt: skip
+def test_a_function_is_made_two_with_all_lists_and_of_several_functions_also_without(
+    names: list[str], expected: list[tuple[str, tuple[str, ...]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, text = (
+        str(tmp_path / "books.py"),
+        HEAD + OF_OBJECTS.replace("self.calls += 1", "print('one')") + OF_TWO_MODELS,
+    )
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+    module = ModuleType("books")
+    exec(compile(text, file, "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        for compiled in [torch.compile(module.__dict__[name](), backend="eager") for name in names]:
+            for _ in range(4):
+                compiled(torch.ones(2, 4))
+    offers = observed(lens.recording, Ownership((str(tmp_path),))).offers
+    splits = [(one.edit.name, one.edit.collected) for one in offers if isinstance(one.edit, Split)]
+    assert splits == expected
+    assert all(("within it" in one.price) == bool(one.edit.collected) for one in offers if isinstance(one.edit, Split))
 
 
 NOT_IN_TWO = {
