@@ -376,13 +376,113 @@ def f(x):
     return x
 """,
     "a sum": "def f(x):\n    m = x > 3\n    if m.sum() > 0:\n        x = x.masked_fill(m, torch.finfo(x.dtype).min)\n    return x * 2\n",
+    "what a mask leaves": """
+def f(x):
+    return g(x, x < 3)
+
+def g(x, m):
+    if not m.all():
+        x = x.masked_fill(~m, float("-inf"))
+    return x
+""",
+    "what a mask leaves, seen from further": """
+def f(x):
+    keep = x.sum(1) < 3
+    if not torch.all(keep):
+        x = x.masked_fill(~keep[:, None], -1.0)
+        x = x.masked_fill((~keep).unsqueeze(1), -2.0)
+    return x
+""",
+    "what a mask leaves, by other words": """
+def f(x):
+    keep, y = x < 3, x * 2
+    if not bool(keep.all()):
+        x = x.masked_fill(keep.logical_not(), -1.0)
+        y.masked_fill_(torch.logical_not(keep), -1.0)
+        y = y.masked_fill(keep == 0, -2.0)
+    return x + y
+""",
+    "what an inverse leaves": "def f(x):\n    m = x > 3\n    if not (~m).all():\n        x = x.masked_fill(m, 1.0)\n    return x\n",
+    "a write where a mask is false": "def f(x):\n    m = x < 3\n    x = x * 1\n    if not m.all():\n        x[~m] = 0.5\n    return x\n",
+    "an inverse": "def f(x):\n    m = x < 3\n    if (~m).any():\n        x = x.masked_fill(~m[:, :], 1.0)\n    return x\n",
 }  # fmt: skip
+BESIDE_PYTHON = {
+    "a mask that may be none": """
+def f(x):
+    return g(x, x < 3) + g(x, None)
+
+def g(x, m):
+    if m is not None and not m.all():
+        x = x.masked_fill(~m, float("-inf"))
+    return x
+""",
+    "over lines": """
+def f(x, fill=True, mode="train"):
+    m = x > 3
+    if (
+        (fill or mode == "all")
+        and mode == "train"
+        and m.any()
+    ):
+        x = x.masked_fill(m, 0.5)
+    return x
+""",
+}
 
 
-@pytest.mark.parametrize("source", SAVES_WORK.values(), ids=SAVES_WORK)
+@pytest.mark.parametrize("source", (SAVES_WORK | BESIDE_PYTHON).values(), ids=SAVES_WORK | BESIDE_PYTHON)
 def test_a_check_that_only_saves_work_is_left_out(source):
     found = proven(source)
-    assert not any(word in line for line in found.after for word in ("any(", "sum(", "where("))
+    assert not any(word in line for line in found.after for word in ("all()", "any(", "sum(", "where(", "cond("))
+
+
+def test_what_python_asks_before_it_stays_in_front_of_a_fill():
+    masked, over_lines = (proven(source).after for source in BESIDE_PYTHON.values())
+    assert masked == ("if m is not None:", '    x = x.masked_fill(~m, float("-inf"))')
+    assert over_lines[0] == 'if (fill or mode == "all") and mode == "train":'
+
+
+def test_a_fill_that_may_have_another_shape_by_its_mask_says_so():
+    source = "def f(x):\n    m = x < 3\n    if not m.all():\n        x{}(~m, 0.0)\n    return x\n"
+    said = "`x` is in no dimension smaller than the mask"
+    new, in_place = (suggestion(source.format(f), BRANCH, "if") for f in (" = x.masked_fill", ".masked_fill_"))
+    assert new is not None
+    assert in_place is not None
+    assert said in new.needs
+    assert said not in in_place.needs  # which is an error then
+
+
+NESTED = {
+    "a flag": ("on", "x = x + 1"),
+    "a flag that is off": ("not off", "x = x + 1"),
+    "two flags": ("on and x.dim() == 2", "x = x + 1"),
+    "a size": ("x.numel() > 0", "x = x.abs()"),
+    "a shape": ("x.shape[0] > 1", "x *= 2"),
+    "what may be none": ("bias is not None", "x = x - bias"),
+    "a type": ("isinstance(bias, torch.Tensor)", "x = x - bias"),
+}
+
+
+@pytest.mark.parametrize("tested", ["x.sum() > 3", "(x > 3).any() and (x < 25).all()"])
+@pytest.mark.parametrize(("plain", "line"), NESTED.values(), ids=NESTED)
+def test_what_python_asks_stays_a_branch_around_what_a_tensor_decides(plain, line, tested):
+    source = f"""
+def f(x, on=True, off=False, bias=torch.ones(())):
+    x = x * 1
+    if {plain} and {tested}:
+        {line}
+    return x
+"""
+    found = proven(source)
+    assert found.after[0] == f"if {plain}:"
+    assert "torch.where(" in found.after[1]
+
+
+def test_an_error_that_python_asks_for_first_is_checked_there():
+    found = proven(
+        "def f(x, strict=True):\n    if strict and x.isnan().any():\n        raise ValueError('nan')\n    return x + 1\n"
+    )
+    assert found.after == ("if strict:", "    torch._assert_async(~x.isnan().any(), 'nan')")
 
 
 @pytest.mark.parametrize(
@@ -1646,7 +1746,53 @@ NONE = {
     "a test that guards another": (
         BRANCH, "if", "def f(x, m):\n    if m is not None and m.any():\n        x = x + 1\n    return x\n",
     ),
-    "a test of anything": (BRANCH, "if", "def f(x, on):\n    if on and x.any():\n        x = x + 1\n    return x\n"),
+    "a test of anything or of a tensor": (
+        BRANCH, "if", "def f(x, on):\n    if on or x.any():\n        x = x + 1\n    return x\n",
+    ),
+    "a test of anything, or else": (
+        BRANCH, "if", "def f(x, on):\n    if on and x.any():\n        x = x + 1\n    else:\n        x = x - 1\n    return x\n",
+    ),
+    "a test of what a function says": (
+        BRANCH, "if", "def f(x, s):\n    if s.pop() and x.any():\n        x = x + 1\n    return x\n",
+    ),
+    "a test of anything that is asked last": (
+        BRANCH, "if", "def f(x, on):\n    if x.any() and on:\n        x = x + 1\n    return x\n",
+    ),
+    "elif of anything and of a tensor": (
+        BRANCH, "elif", "def f(x, on):\n    if on is None:\n        x = x * 2\n    elif on and x.any():\n        x = x + 1\n    return x\n",
+    ),
+    "a return on a flag and a tensor": (
+        BRANCH, "if", "def f(x, on):\n    if on and x.any():\n        return x + 1\n    return x\n",
+    ),
+    "a break on a flag and a tensor": (
+        BRANCH, "if",
+        "def f(x, on):\n    for _ in range(3):\n        x = x + 1\n        if on and x.any():\n            break\n    return x\n",
+    ),
+    "a count on a flag and a tensor": (
+        BRANCH, "if", "def f(self, x, on):\n    if on and x.any():\n        self.n += 1\n    return x\n",
+    ),
+    "a call on a flag and a tensor": (
+        BRANCH, "if", "def f(x, on):\n    if on and x.any():\n        x = layer(x)\n    return x\n",
+    ),
+    "a fill where another mask is false": (
+        BRANCH, "if", "def f(x, k):\n    m = x > 3\n    if not m.all():\n        x.masked_fill_(~k, 0.5)\n    return x\n",
+    ),
+    "a fill where a mask is false, and more": (
+        BRANCH, "if",
+        "def f(x, s):\n    m = x > 3\n    if not m.all():\n        x = x.masked_fill(~m, 0.5)\n        s.append(x)\n    return x\n",
+    ),
+    "a fill where a mask is false, or else": (
+        BRANCH, "if",
+        "def f(x, s):\n    m = x > 3\n    if not m.all():\n        x.masked_fill_(~m, 0.5)\n    else:\n        x[0] = 1\n    return x\n",
+    ),
+    "a fill by a mask that is another by then": (
+        BRANCH, "if",
+        "def f(x, k):\n    m = x > 3\n    if not m.all():\n        m = k\n        x.masked_fill_(~m, 0.5)\n    return x\n",
+    ),
+    "a fill by a mask that was another when it was asked": (
+        BRANCH, "if full",
+        "def f(x, k):\n    m = x > 3\n    full = not m.all()\n    m = k\n    if full:\n        x.masked_fill_(~m, 0.5)\n    return x\n",
+    ),
     "a write where something else is true": (
         BRANCH, "if", "def f(x, k):\n    m = x > 3\n    if m.any():\n        x[k] = 0.5\n    return x\n",
     ),
@@ -1699,13 +1845,13 @@ NONE = {
         "def f(x, n):\n    for _ in range(3):\n        n = n - 1\n        if n == 0:\n            break\n        x = x.exp() / n\n    return x\n",
     ),
     "a test of the size before": (
-        BRANCH, "if", "def f(x):\n    if x.numel() > 0 and x.max() > 5:\n        x = x + 1\n    return x\n",
+        BRANCH, "if", "def f(x):\n    if x.numel() == 0 or x.max() > 5:\n        x = x + 1\n    return x\n",
     ),
     "a test of the length before": (
         BRANCH, "if", "def f(x, xs):\n    if len(xs) == 0 or x.max() > 5:\n        x = x + 1\n    return x\n",
     ),
     "a test of the shape before": (
-        BRANCH, "if", "def f(x):\n    if x.shape[0] > 0 and x.max() > 5:\n        x = x + 1\n    return x\n",
+        BRANCH, "if", "def f(x):\n    if x.shape[0] == 0 or x.max() > 5:\n        x = x + 1\n    return x\n",
     ),
     "a test of the divisor before": (
         BRANCH, "if", "def f(x, n):\n    if n > 0 and (x.max() // n) > 5:\n        x = x + 1\n    return x\n",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import random
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +13,9 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.facts.measured.bookkeeping import collects, split
+from compiler_lens.facts.measured.edits import Split
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.ownership import Ownership
 
 HEAD = "import logging\nimport random\nimport time\n\nimport torch\n\nlog = logging.getLogger('books')\nTIMES, SEEN = [], {'n': []}\n\n\n"
 DRIVE = """
@@ -291,6 +296,193 @@ def test_a_list_that_compiled_code_reads_is_added_to_there(old: str, new: str) -
     assert old in text
     assert split(text, "loss", ('SEEN["n"].append(y.max().item())',)) is not None
     assert split(text.replace(old, new), "loss", ('SEEN["n"].append(y.max().item())',)) is None
+
+
+OF_OBJECTS = """
+class Gate(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.history = []
+
+    def forward(self, x):
+        w = self.layer(x).sigmoid()
+        self.history.append(w.mean())
+        return x * w
+
+    def report(self):
+        return len(self.history)
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gates = torch.nn.ModuleList(Gate() for _ in range(2))
+        self.shared = Gate()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        for gate in (*self.gates, self.shared, self.shared):
+            x = gate(x)
+        return x.sum()
+"""
+ADDED = "self.history.append(w.mean())"
+SECOND = "\nclass Other(Gate):\n    def forward(self, x):\n        self.history.append(x)\n        return x\n"
+
+
+def trained(text: str, backend: str) -> tuple[Any, ...]:
+    """What five calls of a model return and leave in the lists of its parts, with a backward of each, and compilations."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    module = ModuleType("books")
+    exec(compile(text, "books.py", "exec"), module.__dict__)
+    model = module.__dict__["Model"]()
+    compiled = torch.compile(model, backend=backend) if backend else model
+    found = []
+    with Lens(strict=True) as lens:
+        for n in range(5):
+            loss = compiled(torch.arange(8.0).view(2, 4) + n)
+            loss.backward()
+            found.append(loss.detach())
+    lists = [list(gate.history) for gate in (*model.gates, model.shared)]
+    needed = [getattr(one, "requires_grad", None) for values in lists for one in values]
+    lists = [[one.detach() if isinstance(one, torch.Tensor) else one for one in values] for values in lists]
+    gradients = [one.grad for one in model.parameters()]
+    recording = lens.recording
+    numbers = (len(recording.graph_breaks), len(recording.recompiles), len(recording.compilations))
+    return [found, lists, needed, gradients], numbers
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    ("made", "line"),
+    [
+        ("[]", ADDED),
+        ("[]", "self.history.append(w.detach().mean())"),
+        ("[]", "self.history.append(w)"),
+        ("[]", "self.history.append(w.detach().mean().item())"),
+        ("[]", "self.history.append(float(w.detach().sum()))"),
+        ("collections.deque(maxlen=3)", "self.history.appendleft(w.detach().mean())"),
+    ],
+)
+def test_what_parts_of_a_model_add_to_their_lists_is_added_after_the_call(made: str, line: str, backend: str) -> None:
+    text = "import collections\n" + HEAD + OF_OBJECTS.replace("self.history = []", f"self.history = {made}")
+    text = text.replace(ADDED, line)
+    new = split(text, "Model.forward", (line,))
+    assert new is not None
+    wanted, _ = trained(text, "")
+    eager, _ = trained(new, "")
+    compiled, numbers = trained(new, backend)
+    torch.testing.assert_close(eager, wanted)
+    torch.testing.assert_close(compiled, wanted)
+    assert numbers == (0, 0, 1)
+    _, (breaks, recompiles, _) = trained(text, backend)
+    assert breaks + recompiles, "nothing broke: the test proves nothing"
+    number = new.split("\n").index(f"            {line}") + 1
+    assert not collects(new, number)  # once
+
+
+def test_a_function_that_is_two_empties_a_list_as_well() -> None:
+    text = HEAD + OF_OBJECTS
+    two = split(text, "Model.forward")
+    assert two is not None
+    assert split(two, "Model.forward", (ADDED,)) == split(text, "Model.forward", (ADDED,))
+    two = split(text.replace("self.calls += 1", "print('first')"), "Model.forward")
+    assert two is not None
+    assert "        return self.forward_computed(x)\n" in two
+    more = split(two, "Model.forward", (ADDED,))
+    assert more is not None
+    assert "        result = self.forward_computed(x)\n        for owner, value in added:\n" in more
+    assert trained(more, "eager")[1] == (0, 0, 1)
+
+
+def test_names_that_a_function_has_stay_what_they_are() -> None:
+    text = (
+        (HEAD + OF_OBJECTS).replace("x.sum()", "value").replace("x = gate(x)", "x = gate(x)\n        value = x.sum()")
+    )
+    new = split(text, "Model.forward", (ADDED,))
+    assert new is not None
+    assert "for owner, value_2 in added:\n            owner.history.append(value_2)\n" in new
+    torch.testing.assert_close(trained(new, "eager")[0], trained(text, "")[0])
+
+
+def test_lists_are_emptied_before_what_may_return_early() -> None:
+    text = (HEAD + OF_OBJECTS).replace(
+        "return x.sum()", "y = x.sum()\n        if y > 0:\n            return None\n        return y"
+    )
+    new = split(text, "Model.forward", (ADDED,))
+    assert new is not None
+    assert new.index("added.clear()") < new.index("return None")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return x * w", "return x * w + len(self.history)"),
+        ("return x * w", "return x * w + self.report()"),
+        ("return x * w", "return x * w + len(getattr(self, 'history'))"),
+        ("return x.sum()", "return x.sum() + self.gates[0].report()"),
+        ("return x.sum()", "return x.sum() + sum(map(Gate.report, self.gates))"),
+        ("return x.sum()", "return x.sum() + self.gates[0].history[-1]"),
+        ("def report(self)", "def __len__(self)"),
+        ("self.calls += 1", "self.shared.history = []"),
+        ("self.calls += 1", "Gate()(x)"),
+        ("self.history = []", "self.history = made_elsewhere()"),
+        ("self.history = []", "pass"),
+        ("self.history = []", "self.history = []\n        self.register_forward_hook(lambda *_: self.report())"),
+        ("return x * w", f"{ADDED}\n        return x * w"),
+        ("\nclass Model", f"{SECOND}\nclass Model"),
+        (ADDED, "self.history.append(w.add_(1))"),
+        (ADDED, "self.history.append(noted(w))"),
+        (ADDED, "self.history.extend(w)"),
+        (ADDED, "gate.history.append(w)"),
+    ],
+)
+def test_a_list_of_an_object_that_may_be_read_or_be_another_is_added_to_there(old: str, new: str) -> None:
+    text = HEAD + OF_OBJECTS
+    assert old in text
+    line = new if old == ADDED else ADDED
+    assert split(text, "Model.forward", (ADDED,)) is not None
+    assert split(text.replace(old, new), "Model.forward", (line,)) is None
+
+
+OF_TWO_MODELS = """
+class Another(torch.nn.Module):
+    def forward(self, x):
+        print("another")
+        y = x * 2
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["Model"], [("Model.forward", (ADDED,))]),
+        (["Model", "Another"], [
+            ("Model.forward", (ADDED,)), ("Model.forward", ()), ("Another.forward", (ADDED,)), ("Another.forward", ()),
+        ]),
+    ],
+)  # fmt: skip
+def test_a_function_is_made_two_with_all_lists_and_of_several_functions_also_without(
+    names: list[str], expected: list[tuple[str, tuple[str, ...]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, text = (
+        str(tmp_path / "books.py"),
+        HEAD + OF_OBJECTS.replace("self.calls += 1", "print('one')") + OF_TWO_MODELS,
+    )
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+    module = ModuleType("books")
+    exec(compile(text, file, "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        for compiled in [torch.compile(module.__dict__[name](), backend="eager") for name in names]:
+            for _ in range(4):
+                compiled(torch.ones(2, 4))
+    offers = observed(lens.recording, Ownership((str(tmp_path),))).offers
+    splits = [(one.edit.name, one.edit.collected) for one in offers if isinstance(one.edit, Split)]
+    assert splits == expected
+    assert all(("within it" in one.price) == bool(one.edit.collected) for one in offers if isinstance(one.edit, Split))
 
 
 NOT_IN_TWO = {

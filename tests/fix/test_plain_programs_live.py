@@ -159,6 +159,93 @@ def test_what_keeps_books_stays_python_and_the_rest_is_compiled_whole(fixed: Any
     assert found["best"]["results"] == "equal"
 
 
+HISTORY = """
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+            self.history = []
+
+        def forward(self, x, mask):
+            scores = self.layer(x) @ x.transpose(-1, -2)
+            if mask is not None and not mask.all():
+                scores = scores.masked_fill(~mask[:, None, :], float("-inf"))
+            weights = scores.softmax(-1)
+            self.history.append(weights.detach().mean())
+            return x + weights @ x
+"""
+
+
+def test_a_list_in_each_layer_is_added_to_after_the_call_where_nothing_else_keeps_books(fixed: Any) -> None:
+    found = fixed(
+        HISTORY
+        + """
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(Attention() for _ in range(2))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x, None)
+            return x
+
+    model = Model()
+    compiled = torch.compile(model, backend="aot_eager")
+    for n in range(10):
+        compiled(torch.randn(2, 3, 4)).sum().backward()
+    assert [len(layer.history) for layer in model.layers] == [10, 10]
+    """,
+        "--own-inputs",
+    )
+    after = found["best"]["after"]
+    assert (after["graph_breaks"], after["recompiles"], after["eager_functions"]) == (0, 0, 0)
+    assert found["best"]["results"] == "equal"
+    assert "+            added.append((self, weights.detach().mean()))" in found["best"]["patch"]
+    assert "+            owner.history.append(value)" in found["best"]["patch"]
+    assert not found["left"]
+
+
+def test_a_mask_a_list_in_each_layer_a_counter_a_length_and_a_warning_are_mended_together(fixed: Any) -> None:
+    """By itself each of them only brings the function as far as the next one, and to the recompile limit."""
+    found = fixed(
+        "\n    import warnings\n"
+        + HISTORY
+        + """
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(Attention() for _ in range(2))
+            self.step = 0
+
+        def forward(self, x, lengths):
+            self.step += 1
+            longest = lengths.max().item()
+            x = x[:, :longest]
+            mask = torch.arange(longest)[None, :] < lengths[:, None]
+            for layer in self.layers:
+                x = layer(x, mask)
+            if x.abs().max() > 1e3:
+                warnings.warn(f"large at step {self.step}: {x.abs().max()}")
+            return x.tanh(), mask
+
+    model = Model()
+    compiled = torch.compile(model, backend="aot_eager")
+    for n in range(10):
+        y, mask = compiled(torch.randn(2, 5, 4), torch.tensor([5, 4 + n % 2]))
+        y[mask].sum().backward()
+    """,
+        "--own-inputs",
+    )
+    after = found["best"]["after"]
+    assert (after["graph_breaks"], after["recompiles"], after["eager_functions"]) == (0, 0, 0)
+    assert found["best"]["results"] == "equal"
+    patch = found["best"]["patch"]
+    assert "+        if mask is not None:\n             scores = scores.masked_fill(" in patch
+    assert "+            owner.history.append(value)" in patch
+    assert "+torch._dynamo.config.capture_scalar_outputs = True" in patch
+
+
 def test_what_differs_because_others_are_drawn_says_so(fixed: Any) -> None:
     found = fixed(
         """

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import only_says, said_by
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_number, is_pure_call, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import (
+    Function,
+    called,
+    calls_in,
+    dotted,
+    is_number,
+    is_pure_call,
+    parameters,
+)
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources, first_line
 
 # Of a function that torch.compile is given, `torch.compiler.disable(recursive=False)` is taken off again (torch 2.13).
 MARK = "_dynamo.decorators.skip"
+_INNER = "_computed"  # after the name of the part that is compiled
 _FILE = "text.py"
 # fmt: off
 _ADDING = frozenset({"append", "extend", "add", "appendleft"})
@@ -28,6 +38,7 @@ _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.p
 _DRAWS = frozenset({"random.random", "random.uniform", "random.gauss", "random.randint", "np.random.rand"})
 _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
 _OF_SETS = frozenset({"add", "sort", "pow", "div", "sub"})  # which other things than tensors have, too
+_LISTS = frozenset({"list", "deque", "set"})  # what is called for a new one
 _NEVER = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete)
 # fmt: on
 
@@ -56,6 +67,22 @@ class Computed(Struct, frozen=True):
     name: str  # that it gets
     code: str
     is_early: bool  # it is computed where that statement stands, as more is computed after it
+
+
+class Collected(Struct, frozen=True):
+    """A line that adds to a list which is there after the call, and what compiled code keeps for it."""
+
+    site: Site
+    call: ast.Call
+    kept: str  # as code, where the line stands
+    made: str  # what Python adds of that `value`
+    attribute: str = ""  # in which the object holds the list; empty of a list of the module's
+
+    @property
+    def owner(self) -> ast.expr:
+        """The list."""
+        assert isinstance(self.call.func, ast.Attribute)  # noqa: S101 -- `_added` asks for a method
+        return self.call.func.value
 
 
 def name_at(text: str, line: int) -> str:
@@ -311,23 +338,51 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
     Args:
         text: a file's.
         name: the function's, qualified.
-        collected: lines, of functions that this one calls, that add to a list of the module's: compiled code keeps
-            what they add in a list that each call finds empty.
+        collected: lines, of functions that this one calls, that add to a list of the module's, or of an object's:
+            compiled code keeps what they add in a list that each call finds empty. It may be two already then.
     """
     if "\r" in text:
         return None
     drained: list[str] = []
     for line in collected:
-        made = _collecting(text, line) if not _is_read_within(text, line, name) else None
+        made = _collecting(text, line, name) if not _is_read_within(text, line, name) else None
         if made is None:
             return None
         text, lines = made
         drained += lines
+    if drained and _is_two(text, name):
+        return _emptying(text, name, drained)
     text = _with_reads_as_arguments(text, name)
     found = books(text, name)
     if found is None or not (drained or found.lines):
         return None
     return _written(found, drained)
+
+
+def _is_two(text: str, name: str) -> bool:
+    tree = parsed(text)
+    functions = qualified(tree) if tree else {}
+    marks = functions[name].decorator_list if name in functions else []
+    return f"{name}{_INNER}" in functions and any(dotted(mark).endswith(f".{MARK}") for mark in marks)
+
+
+def _emptying(text: str, name: str, drained: Sequence[str]) -> str | None:
+    """Return a text in which a function that is two empties more lists, once what computes has run."""
+    tree = parsed(text)
+    function = qualified(tree)[name] if tree else None
+    inner = f"{name.rpartition('.')[2]}{_INNER}"
+    for one in function.body if function else ():
+        if not isinstance(one, (ast.Assign, ast.Expr, ast.Return)) or inner not in map(called, calls_in(one)):
+            continue
+        lines, pad = text.split("\n"), " " * one.col_offset
+        here = lines[one.lineno - 1 : one.end_lineno]
+        added = [f"{pad}{line}" for line in drained]
+        if isinstance(one, ast.Return):
+            result = _free("result", _identifiers([function]) if function else frozenset())
+            here[0] = f"{pad}{result} ={here[0].removeprefix(f'{pad}return')}"
+            added.append(f"{pad}return {result}")
+        return "\n".join([*lines[: one.lineno - 1], *here, *added, *lines[one.end_lineno :]])
+    return None
 
 
 def _written(found: Books, drained: Sequence[str]) -> str | None:
@@ -358,7 +413,7 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:
         gives = [f"({value})" if isinstance(found.returned.value, ast.Tuple) else value]
     gives += [*outputs, *(one.name if one.is_early else one.code for one in extra)]
     takes = [*([result] if result else []), *outputs, *(one.name for one in extra)]
-    inner = f"{function.name}_computed"
+    inner = f"{function.name}{_INNER}"
     if inner in site.text or in_class != ("." in name_at(site.text, function.lineno)):
         return None
     pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
@@ -369,8 +424,8 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:
         call, takes, result = f"return {call}", [], ""
         gives = [site.source(node) for node in (found.returned.value,) if node] if found.returned else []
     outer.append(f"{deep}{', '.join(takes)} = {call}" if takes else f"{deep}{call}")
+    outer += [f"{deep}{line}" for line in drained]  # before what may return early
     outer += [line for part in texts_after for line in part]
-    outer += [f"{deep}{line}" for line in drained]
     if result:
         outer.append(f"{deep}return {result}")
     elif found.returned is not None and (is_kept or found.returned.value is None):
@@ -567,70 +622,155 @@ def leaves_early(text: str, name: str) -> bool:
     return found is not None and any(_returns(one) for one in found.after)
 
 
-# -- what functions that it calls add to lists of the module's
+# -- what functions that it calls add to lists of the module's, and of objects
 
 
 def collects(text: str, line: int) -> bool:
-    """Return whether a line adds to a list of the module's what compiled code may keep for later."""
+    """Return whether a line adds to a list what compiled code may keep for later."""
     return _collected(text, line) is not None
 
 
-def _collected(text: str, line: int) -> tuple[Site, ast.Call, ast.expr, str] | None:
-    """Return the statement, its call, the tensor that it adds, and what Python makes of that."""
+def _collected(text: str, line: int) -> Collected | None:
     at = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
     site = site_at(Sources({_FILE: text}), SourceLine(_FILE, line, "", at)) if at else None
     call = _added(site, site.statement) if site else None
     if site is None or call is None or not isinstance(call.func, ast.Attribute) or called(call) == "extend":
         return None
-    if any(n.id in site.local() for n in ast.walk(call.func.value) if isinstance(n, ast.Name)):
+    attribute = _list_of_object(site, call.func.value)
+    is_outside = not any(n.id in site.local() for n in ast.walk(call.func.value) if isinstance(n, ast.Name))
+    if _is_for_eager(site) or not (attribute or is_outside):
         return None
     match call.args[0]:
         case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[]):
-            return site, call, tensor, f"value.{name}()"
+            return Collected(site, call, f"{site.atom(tensor)}.detach()", f"value.{name}()", attribute)
         case ast.Call(func=ast.Name(id="float" | "int" as name), args=[tensor]) if site.is_tensor(tensor):
-            return site, call, tensor, f"{name}(value)"
-    return None
+            return Collected(site, call, f"{site.atom(tensor)}.detach()", f"{name}(value)", attribute)
+    return Collected(site, call, site.source(call.args[0]), "value", attribute) if attribute else None
+
+
+def _is_for_eager(site: Site) -> bool:
+    """Return whether a branch around a statement asks what is compiling: what compiled code adds is kept already."""
+    tests = (one.test for one in site.around if isinstance(one, ast.If))
+    return any(called(n) == "is_compiling" for test in tests for n in ast.walk(test))
+
+
+def _list_of_object(site: Site, owner: ast.expr) -> str:
+    """Return the attribute in which a method's object holds a list, as the file shows; empty if it may be another."""
+    tree, own = parsed(site.text), parameters(site.function)[:1] if site.function else ()
+    match owner:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if tree and own == ("self",):
+            pass
+        case _:
+            return ""
+    given: list[ast.expr | None] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets, value=value) if any(_is_attribute(one, name) for one in targets):
+                given.append(value)
+            case ast.AnnAssign(target=target, value=value) if _is_attribute(target, name):
+                given.append(value)
+    return name if given and all(map(_is_new_list, given)) else ""
+
+
+def _is_attribute(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name
+
+
+def _is_new_list(node: ast.expr | None) -> bool:
+    match node:
+        case ast.List() | ast.ListComp():
+            return True
+        case ast.Call(func=function):
+            return dotted(function).rpartition(".")[2] in _LISTS
+    return False
+
+
+def _reached(text: str, names: Sequence[str]) -> Sequence[Function]:
+    """Return the functions of a file that some, by qualified names, may come to: all of which they mention the name.
+
+    Modules are called by their `forward`, hooks by torch, and operators by Python.
+    """
+    tree = parsed(text)
+    functions = qualified(tree) if tree else {}
+    hooks = [call for call in (calls_in(tree) if tree else ()) if called(call).startswith("register_")]
+    found: dict[Function, None] = {}
+    left = [functions[name] for name in names if name in functions]
+    known = _identifiers(hooks) | {"forward"}
+    while left:
+        found.update(dict.fromkeys(left))
+        known |= _identifiers(left)
+        left = [one for name, one in functions.items() if one not in found and _is_mentioned(name, known)]
+    return list(found)
+
+
+def _is_mentioned(name: str, known: AbstractSet[str]) -> bool:
+    owner, _, last = name.rpartition(".")
+    if last == "__init__":
+        return owner.rpartition(".")[2] in known
+    return last in known or (last.startswith("__") and last.endswith("__"))
+
+
+def _identifiers(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Return all names, attributes, and texts that may be of attributes."""
+    every = [n for one in nodes for n in ast.walk(one)]
+    names = {getattr(n, key, None) for n in every for key in ("id", "attr", "arg", "name", "value")}
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def _is_read_within(text: str, code: str, name: str) -> bool:
     """Return whether a list that a line adds to is read where compiled code may come: it would lack what is added."""
-    tree = parsed(text)
     places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
     found = _collected(text, places[0]) if len(places) == 1 else None
-    if tree is None or found is None or not isinstance(found[1].func, ast.Attribute):
+    if found is None or found.site.function is None:
         return True
-    (site, call, *_), functions = found, qualified(tree)
-    left = [one for one in (site.function, functions.get(name)) if one is not None]
-    called_names = {"forward", "__call__"} | {
-        dotted(one.func).rpartition(".")[2] for function in left for one in calls_in(function)
-    }
-    left += [one for key, one in functions.items() if key.rpartition(".")[2] in called_names]
-    owner = ast.dump(found[1].func.value)
-    reads = [n for one in dict.fromkeys(left) for n in ast.walk(one) if isinstance(n, ast.expr)]
-    return any(ast.dump(n) == owner for n in reads if n is not call.func.value)  # type: ignore[attr-defined]
+    inner = [f"{name}{_INNER}", *(key for key, one in _named(text) if one is found.site.function)]
+    nodes = [n for one in _reached(text, [name, *inner]) for n in ast.walk(one) if n is not found.owner]
+    if found.attribute:
+        return any(found.attribute in (getattr(n, "attr", None), getattr(n, "value", None)) for n in nodes)
+    owner = ast.dump(found.owner)
+    return any(ast.dump(n) == owner for n in nodes if isinstance(n, ast.expr))
 
 
-def _collecting(text: str, code: str) -> tuple[str, list[str]] | None:
-    """Return a text whose line adds to another list where it is compiled, and the lines that empty that one."""
-    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
-    found = _collected(text, places[0]) if len(places) == 1 else None
+def _named(text: str) -> Iterable[tuple[str, Function]]:
     tree = parsed(text)
-    if found is None or tree is None or found[0].statement.lineno != found[0].statement.end_lineno:
+    return qualified(tree).items() if tree else ()
+
+
+def _collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
+    """Return a text whose line adds to another list where it is compiled, and the lines that empty that one.
+
+    Args:
+        text: a file's.
+        code: the line.
+        name: the function's that is to have those lines, qualified.
+    """
+    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
+    found, tree = _collected(text, places[0]) if len(places) == 1 else None, parsed(text)
+    if found is None or tree is None or found.site.statement.lineno != found.site.statement.end_lineno:
         return None
-    site, call, tensor, made = found
-    owner = site.source(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-    used = {getattr(n, key, "") for n in ast.walk(tree) for key in ("id", "name", "arg")}
-    new = next(n for n in ("added", *(f"added_{i}" for i in range(2, 99))) if n not in used)
+    site, call = found.site, found.call
+    new = _free("added", _identifiers([tree]))
     lines = text.split("\n")
     pad = " " * site.statement.col_offset
     lines[site.statement.lineno - 1 : site.statement.lineno] = [
         f"{pad}if {site.torch}.compiler.is_compiling():",
-        f"{pad}    {new}.append({site.atom(tensor)}.detach())",
+        f"{pad}    {new}.append({f'(self, {found.kept})' if found.attribute else found.kept})",
         f"{pad}else:",
         f"{pad}    {site.source(call)}",
     ]
     top = next(one for one in tree.body if one.lineno <= site.statement.lineno <= (one.end_lineno or 0))
     first = first_line(top)
+    while lines[first - 2].startswith("#") and first > 1:  # a comment on what follows
+        first -= 1
     lines[first - 1 : first - 1] = [f"{new} = []  # of one call: compiled code finds it empty", "", ""]
-    drained = [f"for value in {new}:", f"    {owner}.{called(call)}({made})", f"{new}.clear()"]
-    return "\n".join(lines), drained
+    there = _identifiers(one for key, one in _named(text) if key == name)
+    value, owner = _free("value", there), _free("owner", there)
+    each, adding = (
+        (f"{owner}, {value}", f"{owner}.{found.attribute}") if found.attribute else (value, site.source(found.owner))
+    )
+    made = found.made.replace("value", value)
+    return "\n".join(lines), [f"for {each} in {new}:", f"    {adding}.{called(call)}({made})", f"{new}.clear()"]
+
+
+def _free(name: str, used: AbstractSet[str]) -> str:
+    return next(one for one in (name, *(f"{name}_{i}" for i in range(2, 99))) if one not in used)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -22,7 +22,7 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import collects, leaves_early, lines_of_books, name_at
+from compiler_lens.facts.measured.bookkeeping import collects, leaves_early, lines_of_books, name_at, split
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling
@@ -224,23 +224,37 @@ _COLLECTED = (
 )
 
 
-def _splits(targets: Iterable[Target], recording: Recording, own: Ownership) -> Iterator[Offer]:
-    """Give the functions that torch.compile was given in two, where what only keeps books breaks a graph."""
+def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> Iterator[Offer]:
+    """Give the functions that torch.compile was given in two, where what only keeps books breaks a graph.
+
+    The same change keeps what functions that they call add to lists. Whose lists those are does not show where several
+    functions were given: each of them is then made two without that as well.
+    """
     known = sources(recording)
-    for defined in dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)):
+    given = list(dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)))
+    for defined in given:
         text = known.texts.get(defined.file, "")
         name = name_at(text, defined.line)
         kept = lines_of_books(text, name) if name else frozenset[int]()
-        for target in targets:
-            at = target.at
-            if at is None or at.file != defined.file or not name:
-                continue
-            is_inner = at.line not in kept and target.frame == name.rpartition(".")[2] and collects(text, at.line)
-            if at.line in kept or is_inner:
-                edit = edits.Split(defined.file, name, (at.code.strip(),) if is_inner else ())
-                said = _SPLIT + (_LEAVES if leaves_early(text, name) else "") + (_COLLECTED if is_inner else "")
-                inner = f"{name.rpartition('.')[2]}_computed"
-                yield Offer(target, edit, said.format(name=name, inner=inner))
+        here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
+        inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
+        lines: tuple[str, ...] = ()
+        for code in dict.fromkeys(at.code.strip() for _, at in inner):
+            lines = (*lines, code) if split(text, name, (*lines, code)) else lines
+        said = _SPLIT + (_LEAVES if leaves_early(text, name) else "")
+        price, inner_name = said + (_COLLECTED if lines else ""), f"{name.rpartition('.')[2]}_computed"
+        for target, at in here:
+            if at.line in kept or ((target, at) in inner and at.code.strip() in lines):
+                yield Offer(target, edits.Split(defined.file, name, lines), price.format(name=name, inner=inner_name))
+            if at.line in kept and lines and len(given) > 1:
+                yield Offer(target, edits.Split(defined.file, name), said.format(name=name, inner=inner_name))
+
+
+def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
+    """Return whether a line, in what a function calls, adds to a list what can be kept until the call is over."""
+    last = name.rpartition(".")[2]
+    frames = (last, f"{last}_computed", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
+    return target.frame in frames and collects(text, at.line)
 
 
 _ENDS = (

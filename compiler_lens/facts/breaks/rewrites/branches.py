@@ -36,6 +36,7 @@ _GUARDED = "what the test guards is computed every time: where that gives no num
 _WRITTEN = "the value is computed, and written, every time"
 _JUMP = "attempted to jump with"  # in torch's context: what was to decide
 _NEUTRAL = {ast.Add: "0", ast.Sub: "0", ast.Mult: "1", ast.Div: "1"}  # x += 0 and x *= 1 change nothing
+_LEAVING = (ast.Return, ast.Break, ast.Continue)
 _NEVER = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
 _WIDEST = 100
 _MOST_STATEMENTS = 60
@@ -87,7 +88,7 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
     if isinstance(statement, (ast.Assert, ast.If, ast.While)):
         test, needs = _asked_for(site, cause, statement.test)
         if not test:
-            return None
+            return _nested(site, cause, may_be_guarded=may_be_guarded)
         needs = sides.joined(needs, _of_dimensions(site, statement.test))
         if isinstance(statement, ast.Assert):
             found, needs = _checked(site, test, statement.msg, "AssertionError"), _of_test(site, statement.test)
@@ -198,6 +199,45 @@ def _branch(site: Site, node: ast.If, test: str, *, may_be_guarded: bool = False
         return _chosen(site, node.test, test, first, second, last, may_be_guarded=may_be_guarded)
     mixed = any(simple and not assigned.stays_tensor(site, a) for a, simple in zip(both, are_simple, strict=True))
     return None if mixed or is_elif else _cond(site, test, first, second, last)
+
+
+def _nested(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrite | None:
+    """Write `if m is not None: …` for `if m is not None and m.any(): …`, with what becomes of the rest within it."""
+    match site.statement:
+        case ast.If(test=ast.BoolOp(op=ast.And(), values=values), body=body, orelse=[]) as node:
+            pass
+        case _:
+            return None
+    plain = list(takewhile(lambda one: _is_of_python(site, one), values))
+    if not plain or len(plain) == len(values) or site.edited(node).startswith("elif"):
+        return None
+    if any(isinstance(n, _LEAVING) for one in body for n in ast.walk(one)):  # it is about more than the branch
+        return None
+    rest = values[len(plain) :]
+    asked = rest[0] if len(rest) == 1 else ast.copy_location(ast.BoolOp(ast.And(), rest), node.test)
+    within = replace(site, statement=ast.copy_location(ast.If(asked, body, []), node))
+    found = _branching(within, cause, may_be_guarded=may_be_guarded)
+    if found is None or any(f"{site.torch}.cond(" in line for line in found.after):
+        return None  # beside torch.cond stands the whole statement once more
+    outer = " and ".join(site.atom(one) if isinstance(one, ast.BoolOp) else site.source(one) for one in plain)
+    inner = (f"    {line}".rstrip() for line in found.after)
+    return replace(found, after=(f"if {outer}:", *inner))
+
+
+def _is_of_python(site: Site, node: ast.expr) -> bool:
+    """Return whether a part of a test is a plain value of Python's by its syntax, not a tensor."""
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _is_of_python(site, operand)
+        case ast.BoolOp(values=values):
+            return all(_is_of_python(site, value) for value in values)
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]) | ast.Compare(comparators=[ast.Constant(value=str())]):
+            return True
+        case ast.Call(func=ast.Name(id="isinstance" | "hasattr" | "callable" | "len")):
+            return True
+        case ast.Compare():
+            return _is_of_sizes(site, node)
+    return bool(dotted(node)) and not _is_surely_tensor(site, node) and dotted(node) not in site.arrays
 
 
 def _written(site: Site, node: ast.If, test: str) -> Rewrite | None:

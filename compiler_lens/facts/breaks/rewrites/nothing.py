@@ -21,7 +21,7 @@ _ADDING = frozenset({"index_add_", "index_copy_", "index_add", "index_copy"})
 
 
 def left_out(site: Site, node: ast.If) -> Rewrite | None:
-    """Leave out `if m.any():` before what only writes where `m` is true."""
+    """Leave out `if m.any():`, or `if not m.all():`, before what only writes where `m` is true, or is not."""
     mask = any_of(site, node.test)
     if mask is None or site.edited(node).startswith("elif"):
         return None
@@ -59,7 +59,7 @@ def early_return(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     found = site.edit(
         [(test, f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}")],
-        f"compiled code goes on where `{site.source(mask)}` is nowhere true: what follows gives the same for no rows",
+        f"compiled code goes on where `{_text(site, mask)}` is nowhere true: what follows gives the same for no rows",
     )
     return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
 
@@ -74,14 +74,42 @@ def is_check_alone(site: Site, node: ast.If) -> bool:
 
 
 def any_of(site: Site, asked: ast.expr) -> ast.expr | None:
-    """Return `m` of `m.any()`, `torch.any(m)`, `m.sum() > 0` and their like."""
+    """Return `m` of `m.any()`, `torch.any(m)`, `m.sum() > 0` and their like; `~m` of `not m.all()`."""
     match _meant(site, asked):
         case ast.Call(func=ast.Name(id="bool"), args=[inner]):
             return any_of(site, inner)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            whole = _all_of(site, operand)
+            return None if whole is None else _inverse(whole)
         case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
             return _reduced(site, left, "sum")
         case other:
             return _reduced(site, other, "any")
+
+
+def _all_of(site: Site, asked: ast.expr) -> ast.expr | None:
+    """Return `m` of `m.all()`, and `bool(m.all())`."""
+    match _meant(site, asked):
+        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+            return _all_of(site, inner)
+        case other:
+            return _reduced(site, other, "all")
+
+
+def _inverse(mask: ast.expr) -> ast.expr:
+    """Return `~m` of `m`, and `m` of `~m`."""
+    match mask:
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return operand
+    return ast.UnaryOp(ast.Invert(), mask)
+
+
+def _text(site: Site, mask: ast.expr) -> str:
+    """Return a mask's text, also of an inverse that does not stand in the file."""
+    match mask:
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return f"~{site.atom(operand)}"
+    return site.source(mask)
 
 
 def none_of(site: Site, asked: ast.expr) -> ast.expr | None:
@@ -130,7 +158,7 @@ def _of_nothing(site: Site, block: ast.stmt, statements: Sequence[ast.stmt], mas
         return sides.joined(_EVERY_TIME, *known) if len(known) == len(kept) else None
     if not _is_for_none(site, block, statements, mask):
         return None
-    none = f"where `{site.source(mask)}` is nowhere true it is then computed for no rows, which is no error"
+    none = f"where `{_text(site, mask)}` is nowhere true it is then computed for no rows, which is no error"
     return sides.joined(none, "its parameters have a gradient of zeros in place of none")
 
 
@@ -197,7 +225,9 @@ def _of_filled(site: Site, statement: ast.stmt, mask: ast.expr) -> str | None:
         case ast.Assign(targets=[ast.Name(id=target)], value=value):
             pair = [Assignment(target, value), Assignment(target, ast.Name(target))]
             is_as_good, of_memory = sides.keeps_memory(site, pair, target)
-            return sides.joined(needs, of_memory) if is_as_good else None
+            # of a smaller one torch makes one of the mask's shape
+            no_smaller = f"`{target}` is in no dimension smaller than the mask"
+            return sides.joined(needs, no_smaller, of_memory) if is_as_good else None
     return needs
 
 
@@ -248,17 +278,35 @@ def _filled(statement: ast.stmt, mask: ast.expr) -> ast.expr | None:
         case _:
             return None
     values = [*given, *(keyword.value for keyword in named)]
-    return values[0] if len(values) == 1 and ast.dump(_seen_from(where)) == ast.dump(mask) else None
+    return values[0] if len(values) == 1 and ast.dump(_seen_from(where)) == ast.dump(_seen_from(mask)) else None
 
 
 def _seen_from(node: ast.expr) -> ast.expr:
-    """Return `m` of `m.unsqueeze(1)` and `m[:, None]`, which are nowhere true where `m` is not."""
+    """Return `m` of `m.unsqueeze(1)` and `m[:, None]`, which are nowhere true where `m` is not.
+
+    What is true where `m` is 0 is `~m`, however it is written.
+    """
+    if (inverted := _inverted(node)) is not None:
+        return _inverse(_seen_from(inverted))
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="unsqueeze"), args=[ast.Constant() | ast.UnaryOp()]):
             return _seen_from(owner)
         case ast.Subscript(value=owner, slice=ast.Tuple(elts=parts)) if all(map(_keeps_all, parts)):
             return _seen_from(owner)
     return node
+
+
+def _inverted(node: ast.expr) -> ast.expr | None:
+    """Return `m` of `~m`, `m.logical_not()` and `m == 0`."""
+    match node:
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return operand
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+            return left
+        case ast.Call(func=ast.Attribute(value=owner, attr="logical_not"), args=args, keywords=[]):
+            operands = args if of_torch(node) else [owner, *args]
+            return operands[0] if len(operands) == 1 else None
+    return None
 
 
 def _keeps_all(part: ast.expr) -> bool:
