@@ -12,7 +12,17 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
-from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Trial, together
+from compiler_lens.facts.measured.fix import (
+    Difference,
+    Fix,
+    NotCompiledBecause,
+    NotTriedBecause,
+    Observed,
+    Offer,
+    OwnBackend,
+    Trial,
+    together,
+)
 from compiler_lens.facts.measured.left import Came, what_is_left
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Untried
 from compiler_lens.facts.measured.printed import OtherWords
@@ -86,7 +96,16 @@ _NUMBERS = {
 _UNTRIED = {
     Untried.ACCELERATOR: "With other inputs it was not tried: on a machine with a GPU only the program's own are.",
     Untried.MEMORY: "With other inputs it was not tried: here such calls might write to files that are mapped.",
+    Untried.OWN_INPUTS: "With other inputs it was not tried, as --own-inputs asks.",
     Untried.ENDED: "With other inputs it was not tried: the run in which that was to be done did not come to its end.",
+}
+
+
+_MAY_REFUSE = "may refuse what follows from a number or a size that torch does not know"
+_NOT_COMPILED = {
+    NotCompiledBecause.LATE: "It was not tried to the end, as that took too long, with {}",
+    NotCompiledBecause.RAISES: "The program as it is raises, too, with {}",
+    NotCompiledBecause.ENDED: "It was not tried with {}",
 }
 
 
@@ -165,6 +184,8 @@ class BestFacts(Struct, frozen=True):
     before: Figures | None
     after: Figures | None
     results: Results
+    # What compiled it to its end, where torch goes on with numbers that it does not know, which a backend may refuse.
+    backends: tuple[str, ...]
     sides: tuple[Sides, ...]  # of the branches that it changes: how often each was taken without it
     files: tuple[str, ...]  # that it changes
     patch: str  # a unified diff, for patch -p0
@@ -176,7 +197,7 @@ class Data(Struct, frozen=True):
     calls: int  # outermost calls of compiled functions in each run
     deterministic: bool  # False: two runs of the program as it is differ, so results are not compared
     finished: bool  # False: it was ended before all was tried
-    checked: bool  # False: and before the best was tried with other inputs, and without torch.compile
+    checked: bool  # False: and before the best was tried with other inputs, without torch.compile and with its backend
     findings: tuple[FindingFacts, ...]  # all that the recording of the program as it is shows, ranked
     tried: tuple[TriedFacts, ...]
     not_tried: tuple[NotTriedFacts, ...]
@@ -189,7 +210,10 @@ def data(fix: Fix) -> Data:
     best = None
     if fix.best:
         codes, after = tuple(offer.code for offer in fix.best.offers), fix.best.observed
-        best = BestFacts(codes, fix.best.before, after.figures, after.results, fix.sides.sides, fix.changed, fix.patch)
+        best = BestFacts(
+            codes, fix.best.before, after.figures, after.results, _backends(fix.own_backend), fix.sides.sides,
+            fix.changed, fix.patch,
+        )  # fmt: skip
     not_tried = tuple(
         NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason, one.package) for one in fix.not_tried
     )
@@ -202,8 +226,12 @@ def data(fix: Fix) -> Data:
         )
         for one in what_is_left(fix)
     )  # fmt: skip
-    is_finished, is_checked = not fix.is_unfinished, not fix.is_unchecked
-    return Data(fix.first.calls, fix.is_deterministic, is_finished, is_checked, found, tried, not_tried, best, left)
+    is_finished = not fix.is_unfinished
+    return Data(fix.first.calls, fix.is_deterministic, is_finished, fix.is_checked, found, tried, not_tried, best, left)
+
+
+def _backends(own: OwnBackend | None) -> tuple[str, ...]:
+    return own.names if own and own.because is None else ()
 
 
 def _tried(trial: Trial, fix: Fix) -> TriedFacts:
@@ -426,7 +454,8 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield Listing(fix.patch, "diff")
     yield Gap()
     yield from _sides(fix)
-    if prices := dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price):
+    prices = [*dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price)]
+    if prices := [*prices, *_of_backend(fix.own_backend)]:
         yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
     if zeros := best.observed.zero_gradients:
@@ -463,6 +492,17 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if packages:
         said = f"It changes code of {' and '.join(packages)}: a patch to send to its authors."
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
+
+
+def _of_backend(own: OwnBackend | None) -> Iterator[str]:
+    """Say what is not known of how unknown numbers and sizes compile: a backend may raise at what follows from them."""
+    if own is None or (own.is_inductor and own.because is None):
+        return
+    named = " and ".join(f'`backend="{name}"`' for name in own.names) or "its own backend"
+    if own.because is None:
+        yield f"It was tried with {named}, not with Inductor, the default backend, which {_MAY_REFUSE}"
+    else:
+        yield f"{_NOT_COMPILED[own.because].format(named)}, which {_MAY_REFUSE}"
 
 
 def _kept(first: Observed, best: Observed) -> Iterator[Block]:
