@@ -246,7 +246,7 @@ class NotCompiledBecause(Enum):
 
 
 class OwnBackend(Struct, frozen=True):
-    """What the program's own backend makes of the best, where torch goes on with numbers or sizes that it does not know."""
+    """What the program's own backend makes of the best, where that has settings that give unknown numbers or sizes."""
 
     names: tuple[str, ...] = ()  # as torch.compile was told: "inductor"
     because: NotCompiledBecause | None = None  # None: it compiles it

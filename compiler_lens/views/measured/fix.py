@@ -23,7 +23,7 @@ from compiler_lens.facts.measured.fix import (
     Trial,
     together,
 )
-from compiler_lens.facts.measured.left import Came, what_is_left
+from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Untried
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
@@ -46,7 +46,7 @@ from compiler_lens.views.document import (
     paragraph,
 )
 from compiler_lens.views.findings import FindingFacts, finding_facts
-from compiler_lens.views.measured.left import cause, eager_blocks, left_blocks, to_do
+from compiler_lens.views.measured.left import came, cause, eager_blocks, for_and_against, left_blocks, to_do
 from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, coded, quiet
 from compiler_lens.views.text import UNKNOWN, number, one_line, plural
 
@@ -165,6 +165,7 @@ class TriedForIt(Struct, frozen=True):
 
     offer: str
     came: Came  # what came of it
+    said: str  # the same in words
 
 
 class LeftFacts(Struct, frozen=True):
@@ -222,7 +223,7 @@ def data(fix: Fix) -> Data:
     left = tuple(
         LeftFacts(
             one.target.at, one.target.kind, cause(one), to_do(one),
-            tuple(TriedForIt(offer.code, came) for offer, came in one.offers),
+            tuple(TriedForIt(made.offer.code, made.came, came(made)) for made in one.offers),
         )
         for one in what_is_left(fix)
     )  # fmt: skip
@@ -357,10 +358,13 @@ def _name(label: str, place: SourceLine | None, title: str, tone: Tone = Tone.PL
 
 
 def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
-    """Return each offer's first line of code; of those that begin alike, what stands where they differ."""
+    """Return each offer's first line of code; of those that begin alike, what stands where they differ; or the mark."""
     codes = {offer.edit: " ".join(offer.code.split()) for offer in offers}
     titles: dict[Edit, str] = {}
     for offer in offers:
+        if offer.edit.title.startswith("@"):
+            titles[offer.edit] = one_line(offer.edit.title, _LONGEST)
+            continue
         code = codes[offer.edit]
         others = [codes[one.edit] for one in offers if one.target == offer.target and codes[one.edit] != code]
         alike = [other for other in others if other[:_ALIKE] == code[:_ALIKE]]
@@ -447,7 +451,7 @@ def _remarks(fix: Fix) -> Iterator[Block]:
 def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     best = fix.best
     if best is None:
-        yield paragraph("Nothing that was tried helps without a change of the results.")
+        yield from _refused(fix, numbers)
         yield from eager_blocks(fix, fix.first)
         yield from left_blocks(fix, what_is_left(fix), numbers)
         return
@@ -492,6 +496,19 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if packages:
         said = f"It changes code of {' and '.join(packages)}: a patch to send to its authors."
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
+
+
+def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
+    """Say that nothing helps, and of what has better figures, and is not built upon, why."""
+    refused = not_built_upon(fix)[:_FINDINGS]
+    if not refused:
+        yield paragraph("Nothing that was tried helps without a change of the results.")
+        return
+    yield paragraph("Nothing that was tried is built upon, also what ends graph breaks or recompiles:")
+    for one in refused:
+        made = [numbers[offer.edit] for offer in one.trial.offers]
+        which = f"change{'s' if len(made) > 1 else ''} {together(made)}"
+        yield paragraph(*coded(f"- {which}: {for_and_against(one)}."), indent=2, limit=3)
 
 
 def _of_backend(own: OwnBackend | None) -> Iterator[str]:
