@@ -384,6 +384,18 @@ def test_breaks_that_the_change_itself_makes_are_counted(user: ModuleType) -> No
     assert "which the change keeps" not in said(Fix(with_it, (best,), best))
 
 
+def test_recompiles_that_are_as_expected_are_told_of(user: ModuleType) -> None:
+    """The table counts them, and nothing else stands for them below it."""
+    with_it = replace(seen(user.mild, [torch.ones(3), torch.ones(4), torch.ones(5)]), results=Results.EQUAL)
+    best = Trial((Offer(Target(None, "else"), Setting("x = 1")),), {}, FIRST.figures, with_it, helps=True)
+    text = said(Fix(FIRST, (best,), best))
+    assert "recompiles 22 → 1" in text
+    assert "1 recompile is as expected: x.shape[0] changed (size): 3 → 4." in text
+    assert "as expected: x.shape[0]" in said(Fix(with_it, (replace(best, helps=False),)))
+    others = replace(with_it, figures=Figures(0, 4, 0))
+    assert "1 of the 4 recompiles is as expected" in said(Fix(FIRST, (best,), replace(best, observed=others)))
+
+
 def test_a_function_whose_compilation_fails_says_with_what() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return x + 1

@@ -195,7 +195,8 @@ class Search:
             found = self._try(self._first, rest) if rest else None
             if found is not None and self._is_as_good(found, less):
                 less = self._tried[self._place(found.offers)]
-        return less if less is best or self._is_confirmed(less.offers) else best
+        is_less = less is not best and self._is_confirmed(less.offers)
+        return self._tried[self._place(less.offers)] if is_less else best  # with what the closer look showed
 
     def _is_as_good(self, found: State, than: Trial) -> bool:
         return self._tried[self._place(found.offers)].helps and found.observed.whole_cost <= than.observed.whole_cost

@@ -31,7 +31,7 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, Results, SourceLine
 from compiler_lens.views import steps
-from compiler_lens.views.advice import advice
+from compiler_lens.views.advice import advice, changed
 from compiler_lens.views.document import (
     Block,
     Column,
@@ -452,6 +452,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     best = fix.best
     if best is None:
         yield from _refused(fix, numbers)
+        yield from _expected(fix.first)
         yield from eager_blocks(fix, fix.first)
         yield from left_blocks(fix, what_is_left(fix), numbers)
         return
@@ -488,6 +489,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     is_whole = after and not any(getattr(after, name) for name in _FIGURES)
     yield paragraph(*coded(f"{gain}, with {same}.{still}"), tone=Tone.GOOD if is_whole else Tone.WARN)
     yield from _kept(fix.first, best.observed)
+    yield from _expected(best.observed)
     yield from eager_blocks(fix, best.observed)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     if after and after.graph_breaks == eager == 0:
@@ -528,6 +530,19 @@ def _kept(first: Observed, best: Observed) -> Iterator[Block]:
     for name, breaks in made.items():
         said = f"{plural(breaks, 'of these graph breaks is', 'of these graph breaks are')} at calls of `{name}`"
         yield paragraph(*coded(f"{said}, which the change keeps in Python."), tone=Tone.QUIET)
+
+
+def _expected(seen: Observed) -> Iterator[Block]:
+    """Tell of recompiles that ask for nothing: they are counted all the same."""
+    reports = [one.evidence for one in seen.findings if one.benign and isinstance(one.evidence, RecompileReport)]
+    causes = [cause for report in reports for cause in report.causes]
+    expected, every = sum(cause.count for cause in causes), seen.figures.recompiles if seen.figures else 0
+    if not expected or not every:
+        return
+    which = plural(expected, "recompile") if expected >= every else f"{number(expected)} of the {every} recompiles"
+    are = "is" if expected == 1 else "are"
+    said = "; ".join(changed(cause) for cause in causes[:_FINDINGS]) + ("; …" if causes[_FINDINGS:] else "")
+    yield paragraph(*coded(f"{which} {are} as expected: {said}."), tone=Tone.QUIET, limit=3)
 
 
 def _how_to_have_it(fix: Fix, kept: str) -> Block:
