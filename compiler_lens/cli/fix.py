@@ -234,8 +234,8 @@ def _apply(fix: Fix) -> None:
         return
     if fix.best.observed.results is not Results.EQUAL:
         raise UsageError("nothing was applied: the results could not be compared. Look at it with --patch FILE")
-    if fix.is_unchecked:
-        raise UsageError("nothing was applied: it was ended before other inputs were tried. Give it longer")
+    if not fix.is_checked:
+        raise UsageError("nothing was applied: it was ended before all was tried. Give it longer")
     for file in fix.changed:
         if Path(file).read_bytes() != fix.texts[file].encode():
             raise UsageError(f"nothing was applied: {file} has changed since it was tried. Run it again")

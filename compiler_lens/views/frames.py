@@ -77,6 +77,7 @@ class CoverageFacts(Struct, frozen=True):
     disabled: tuple[SourceLine, ...]  # calls of functions that are kept out of the compiler on purpose
     frames: tuple[FrameFacts, ...]
     library_frames: tuple[LibraryFrame, ...]
+    kept_out: tuple[LibraryFrame, ...] = ()  # whose own frame a mark keeps in Python, but not what it calls
 
 
 class Data(CoverageFacts, frozen=True):
@@ -96,7 +97,8 @@ def coverage_data(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
         at, broken = frame.resumes_at, len(frame.breaks)
         frames.append(FrameFacts(name, frame.outcome, frame.reason, at, broken, frame.compile_ids))
     library = tuple(LibraryFrame(frame.name, frame.reason) for frame in covered.library)
-    return Data(dict(covered.counts), tuple(functions), covered.disabled, tuple(frames), library)
+    kept_out = tuple(LibraryFrame(frame.name, frame.reason) for frame in covered.kept_out)
+    return Data(dict(covered.counts), tuple(functions), covered.disabled, tuple(frames), library, kept_out)
 
 
 def document(recording: Recording, selection: Selection) -> Document:
@@ -105,13 +107,15 @@ def document(recording: Recording, selection: Selection) -> Document:
     data = coverage_data(covered, selection)
     functions = sorted(_chosen(covered.functions, selection), key=lambda f: WORST_FIRST.index(f.treatment))
     library = _chosen(covered.library, selection)
-    if not functions and not library:
+    kept_out = _chosen(covered.kept_out, selection)
+    if not functions and not library and not kept_out:
         return Document((line("No frame entered the compiler."),), data, count=0)
     reasons = _reasons(recording, selection)
     own, others = [f for f in functions if f.own], [f for f in functions if not f.own]
     sections = [_functions("Functions", own, reasons)] if own else []
     sections += [_functions("Functions of libraries", others, reasons)] if others else []
     sections += [_disabled(covered.disabled)] if covered.disabled and selection.ids is None else []
+    sections += [_kept_out(kept_out)] if kept_out else []
     sections += [_passed_over(library)] if library else []
     counted = sum(not function.treatment.is_idle for function in functions)  # as the first screen does
     return Document(tuple(sections), data, count=counted or None)
@@ -219,6 +223,16 @@ def _disabled(calls: Sequence[SourceLine]) -> Section:
     table = Table(columns, tuple((At(at), one_line(at.code, 200)) for at in calls))
     told = f"{plural(len(calls), 'call')} of functions that are kept out of the compiler"
     return Section("Disabled on purpose", (table,), told)
+
+
+def _kept_out(frames: Sequence[Frame]) -> Section:
+    columns = (
+        Column("function", tone=Tone.STRONG, flexible=True, middle=True, headless=True),
+        Column("at", tone=Tone.QUIET, flexible=True, middle=True, headless=True),
+    )
+    names = dict.fromkeys(frame.name for frame in frames)
+    told = f"{plural(len(names), 'function')} kept in Python by a mark, without what they call"
+    return Section("Kept out on purpose", (Table(columns, tuple((name.name, At(name)) for name in names)),), told)
 
 
 def _passed_over(frames: Sequence[Frame]) -> Section:

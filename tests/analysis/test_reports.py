@@ -618,8 +618,8 @@ class Alternating(Counting):
         return x.sin() * self.scales[self.calls % 2]
 
 
-def called(module, times=5):
-    model = torch.compile(module, backend="eager")
+def called(module, times=5, **options):
+    model = torch.compile(module, backend="eager", **options)
     for _ in range(times):
         model(torch.ones(2))
 
@@ -632,6 +632,53 @@ def test_what_only_eager_methods_do_with_a_number_is_no_reason_for_recompiles():
         True,
     )
     assert cause.fix.setting.name == "torch._dynamo.config.allow_unspec_int_on_nn_module"
+
+
+class Warns(Counting):
+    """Would say its count, in a call that never comes."""
+
+    def forward(self, x):
+        self.calls += 1
+        if x.shape[0] > 99:
+            print(f"call {self.calls}")
+        return x.sin() * self.calls
+
+
+class Sliced(Counting):
+    def forward(self, x):
+        self.calls += 1
+        return x[: self.calls].sin()
+
+
+class Scheduler:
+    """No module, and the name of what it indexes is a parenthesis elsewhere."""
+
+    def __init__(self):
+        sigmas = (torch.arange(8.0)) ** 2
+        self.sigmas, self.index = sigmas.sqrt(), 0
+
+    def step(self, x):
+        if self.index is None:
+            raise ValueError
+        sigma = self.sigmas[self.index]
+        self.index += 1
+        return x * sigma
+
+
+@pytest.mark.parametrize("made", [Warns, Sliced, Scheduler])
+def test_what_the_function_counts_is_said_to_be_counted_whatever_else_it_is_used_for(made):
+    """A text that is never come to pins nothing; an index of a tensor is no key of a list, and no branch on it."""
+    model = made()
+    counted = model.step if isinstance(model, Scheduler) else model
+    (cause,) = causes(recorded(lambda: called(counted, dynamic=False)))
+    assert "The compiled function changes the value itself" in cause.fix.why
+    assert "part of a text" not in cause.fix.why
+    assert "key of" not in cause.fix.why
+    assert "decides a branch" not in cause.fix.why
+    tensor = {Warns: "register_buffer", Sliced: "", Scheduler: "keep it in a tensor"}[made]
+    assert tensor in cause.fix.change
+    assert ("bounds a slice, so no tensor can take its place" in cause.fix.why) is (made is Sliced)
+    assert ("allow_unspec_int_on_nn_module" in cause.fix.change) is (made is not Scheduler)
 
 
 def test_the_setting_that_torch_names_is_said_and_to_be_tried_where_it_may_help():

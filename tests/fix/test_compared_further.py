@@ -8,18 +8,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import cast
 
 import pytest
 
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.edits import Setting
-from compiler_lens.facts.measured.fix import Observed, Offer, Target
+from compiler_lens.facts.measured.fix import Fix, NotCompiledBecause, Observed, Offer, OwnBackend, Target, Trial
 from compiler_lens.facts.measured.printed import OtherWords, known
 from compiler_lens.measure.fix import trials
 from compiler_lens.measure.fix.plan import Program
 from compiler_lens.measure.fix.process import Processes
-from compiler_lens.recording.model import Results
+from compiler_lens.measure.fix.search import Search
+from compiler_lens.recording.model import Figures, Results
+from compiler_lens.render.console import fix_report
 
 
 @pytest.mark.parametrize(
@@ -227,14 +230,74 @@ def test_a_setting_that_the_programs_own_backend_refuses_is_not_the_best(
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(dedent(PICKY))
-    main(["fix", "--json", str(script)])
-    found = json.loads(capsys.readouterr().out)
-    refused = [one for one in found["tried"] if "no unknown numbers" in one["difference"]]
-    assert [one["offer"] for one in refused] == ["torch._dynamo.config.capture_scalar_outputs = True"]
-    assert found["best"] is None
+    for options in ([], ["--own-inputs"]):  # which leaves out other inputs, and nothing else
+        main(["fix", *options, "--json", str(script)])
+        found = json.loads(capsys.readouterr().out)
+        refused = [one for one in found["tried"] if "no unknown numbers" in one["difference"]]
+        assert [one["offer"] for one in refused] == ["torch._dynamo.config.capture_scalar_outputs = True"]
+        assert found["best"] is None
     script.write_text(dedent(PICKY).replace("raise ValueError", "str"))
     main(["fix", "--json", str(script)])
-    assert "capture_scalar_outputs" in json.loads(capsys.readouterr().out)["best"]["patch"]
+    best = json.loads(capsys.readouterr().out)["best"]
+    assert "capture_scalar_outputs" in best["patch"]
+    assert best["backends"] == ["picky"]
+
+
+def test_own_inputs_leaves_out_other_inputs_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What AOTAutograd, or eager, does with a change is asked all the same."""
+    script = tmp_path / "train.py"
+    script.write_text(dedent(TOTAL))
+    main(["fix", "--own-inputs", "--json", str(script)])
+    said, told = capsys.readouterr()
+    assert {one["other_inputs"]["untried"] for one in json.loads(said)["tried"]} == {None, "own_inputs"}
+    assert "with AOTAutograd" in told
+    assert ", without torch.compile" in told
+    assert "with other inputs" not in told
+
+
+UNKNOWN = Offer(Target(None, "break"), Setting("torch._dynamo.config.capture_scalar_outputs = True"))
+
+
+@pytest.mark.parametrize("offer", [UNKNOWN, Offer(Target(None, "break"), Setting("torch._dynamo.config.x = 1"))])
+def test_what_was_ended_before_its_own_backend_had_it_is_not_checked(offer: Offer, runs: Runs) -> None:
+    seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
+    best = Trial((offer,), {}, Figures(1, 0, 0), seen, helps=True)
+
+    class Searched:
+        def result(self) -> Fix:
+            raise KeyboardInterrupt
+
+        def so_far(self) -> Fix:
+            return Fix(seen, (best,), best, is_unfinished=True)
+
+    found = runs.runs._searched(cast("Search", Searched()))
+    assert found.is_checked is (offer is not UNKNOWN)
+    assert ("It was not tried with its own backend" in fix_report(found, width=200)) is (offer is UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        (OwnBackend(("inductor",)), ""),
+        (
+            OwnBackend(("eager",)),
+            'It was tried with backend="eager", not with Inductor, the default backend, which may',
+        ),
+        (
+            OwnBackend(("inductor",), NotCompiledBecause.LATE),
+            'took too long, with backend="inductor", which may refuse',
+        ),
+        (OwnBackend(("inductor",), NotCompiledBecause.RAISES), "The program as it is raises, too, with"),
+    ],
+)
+def test_what_is_not_known_of_unknown_numbers_is_said(own: OwnBackend, words: str) -> None:
+    seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
+    best = Trial((UNKNOWN,), {}, Figures(1, 0, 0), seen, helps=True)
+    shown = fix_report(Fix(seen, (best,), best, own_backend=own), width=300).replace("`", "")
+    assert ("may refuse what follows from a number or a size that torch does not know." in shown) is bool(words)
+    assert words in shown
 
 
 # What is printed above the change of `total` tells of it as it is after that, once the print is put off.

@@ -14,12 +14,25 @@ from msgspec.structs import replace
 
 from compiler_lens import Lens
 from compiler_lens.facts.measured.edits import Lines, Setting
-from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
+from compiler_lens.facts.measured.fix import (
+    Difference,
+    Fix,
+    NotTriedBecause,
+    Observed,
+    Offer,
+    StillEager,
+    Target,
+    Trial,
+)
 from compiler_lens.facts.measured.left import Came, what_is_left
 from compiler_lens.facts.measured.offers import observed
-from compiler_lens.facts.program.coverage import Function
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall
+from compiler_lens.facts.measured.printed import OtherWords
+from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.facts.overview.eager import EagerPart, Extent, Reason
+from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import Recording, Results
+from compiler_lens.recording.model import Figures, Recording, Results, SourceLine
 from compiler_lens.render.console import fix_report
 from compiler_lens.render.json import document_json
 from compiler_lens.views.measured.fix import data
@@ -263,7 +276,7 @@ def test_what_came_of_an_offer_stands_with_the_line_that_it_was_for(
     trial = Trial((offer,), {}, first.figures, replace(replace(first, results=Results.EQUAL), **changed), helps=False)
     fix = Fix(first, (trial,))
     (one,) = what_is_left(fix)
-    assert one.offers == ((offer, came),)
+    assert [(made.offer, made.came) for made in one.offers] == [(offer, came)]
     assert f"Tried: change 1 {words}." in said(fix)
     written = json.loads(document_json("fix", data(fix)))["left"][0]
     assert (written["place"]["line"], written["offers"][0]["came"]) == (11, came.value)
@@ -281,7 +294,7 @@ def test_a_change_of_the_best_that_does_not_end_its_break_says_so(user: ModuleTy
     best = Trial((offer,), {file: f"\n\n\n{TEXT}"}, first.figures, moved, helps=True)
     (one,) = what_is_left(Fix(first, (best,), best, texts={file: TEXT}))
     assert one.target == target
-    assert one.offers == ((offer, Came.STAYS),)
+    assert [(made.offer, made.came) for made in one.offers] == [(offer, Came.STAYS)]
 
 
 def test_lines_that_are_left_are_those_of_the_file_as_it_is(user: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,6 +384,18 @@ def test_breaks_that_the_change_itself_makes_are_counted(user: ModuleType) -> No
     assert "which the change keeps" not in said(Fix(with_it, (best,), best))
 
 
+def test_recompiles_that_are_as_expected_are_told_of(user: ModuleType) -> None:
+    """The table counts them, and nothing else stands for them below it."""
+    with_it = replace(seen(user.mild, [torch.ones(3), torch.ones(4), torch.ones(5)]), results=Results.EQUAL)
+    best = Trial((Offer(Target(None, "else"), Setting("x = 1")),), {}, FIRST.figures, with_it, helps=True)
+    text = said(Fix(FIRST, (best,), best))
+    assert "recompiles 22 → 1" in text
+    assert "1 recompile is as expected: x.shape[0] changed (size): 3 → 4." in text
+    assert "as expected: x.shape[0]" in said(Fix(with_it, (replace(best, helps=False),)))
+    others = replace(with_it, figures=Figures(0, 4, 0))
+    assert "1 of the 4 recompiles is as expected" in said(Fix(FIRST, (best,), replace(best, observed=others)))
+
+
 def test_a_function_whose_compilation_fails_says_with_what() -> None:
     def program(x: torch.Tensor) -> torch.Tensor:
         return x + 1
@@ -406,7 +431,7 @@ def test_an_offer_that_helps_by_itself_and_is_not_in_the_best_says_so(user: Modu
     other = Offer(offer.target, replace(offer.edit, after=("return x",)))
     best = Trial((other,), {}, first.figures, replace(first, results=Results.EQUAL), helps=True)
     (one,) = what_is_left(Fix(first, (alone, best), best))
-    assert one.offers == ((offer, Came.IS_LEFT_OUT), (other, Came.STAYS))
+    assert [(made.offer, made.came) for made in one.offers] == [(offer, Came.IS_LEFT_OUT), (other, Came.STAYS)]
 
 
 def test_an_offer_that_compiles_no_more_than_the_program_as_it_is_does_not_help_by_itself(user: ModuleType) -> None:
@@ -418,5 +443,165 @@ def test_an_offer_that_compiles_no_more_than_the_program_as_it_is_does_not_help_
     other = Offer(offer.target, replace(offer.edit, after=("return x",)))
     best = Trial((other,), {}, first.figures, replace(first, results=Results.EQUAL), helps=True)
     (one,) = what_is_left(Fix(first, (alone, best), best))
-    assert one.offers[0] == (offer, Came.NO_GAIN)
+    assert (one.offers[0].offer, one.offers[0].came) == (offer, Came.NO_GAIN)
     assert "change 1 makes nothing more compile; " in said(Fix(first, (alone, best), best))
+
+
+OFFER = Offer(Target(None, "break"), Setting("x = 1"))
+MARK = Offer(Target(None, "break"), Setting("x = 2"), is_last_resort=True, keeps_computed=True, is_final=True)
+UNKNOWN = Offer(Target(None, "break"), Setting("torch._dynamo.config.capture_scalar_outputs = True"))
+LIMITED = EagerPart(None, Reason.LIMIT, Extent.UNFIT, "", None)
+
+
+def counted(  # noqa: PLR0913 -- what a run showed
+    eager: int,
+    breaks: int,
+    recompiles: int,
+    *named: str,
+    expected: int = 0,
+    difference: Difference | None = None,
+    computed: frozenset[tuple[str, str]] = frozenset(),
+    targets: tuple[Target, ...] = (),
+) -> Observed:
+    results = Results.DIFFER if difference else Results.EQUAL
+    counts = Counts(1, breaks, eager, 1, recompiles, 0.0, benign_recompiles=expected)
+    functions = tuple(
+        StillEager(FunctionName(name, "model.py", n + breaks), "", (LIMITED,)) for n, name in enumerate(named)
+    )
+    return Observed(
+        Figures(breaks, recompiles, eager), counts, (), (), targets, results, difference, calls=2, eager=functions,
+        computed=computed,
+    )  # fmt: skip
+
+
+FIRST = counted(1, 15, 22, "Net.forward", targets=(OFFER.target,), computed=frozenset({("model.py", "x + 1")}))
+KEPT = counted(1, 6, 10, "Net.forward", computed=FIRST.computed)
+
+
+def trial(*offers: Offer, seen: Observed, helps: bool = False, new: int = 1) -> Trial:
+    return Trial(offers, {}, FIRST.figures, seen, helps, new)
+
+
+def tried_for(*trials: Trial, best: Trial | None = None) -> dict[Offer, Came]:
+    """What is said to have come of each offer for what is left, which is what all of them are for."""
+    left_with = best and replace(best, observed=replace(best.observed, targets=(OFFER.target,)))
+    (one,) = what_is_left(Fix(FIRST, trials, left_with))
+    return {made.offer: made.came for made in one.offers}
+
+
+@pytest.mark.parametrize(
+    ("offer", "with_it", "came", "words"),
+    [
+        (
+            OFFER, counted(2, 7, 15, "Net.forward", "Block.forward"), Came.MORE_OF_ELSE,
+            "but 1 more function runs eagerly: Block.forward, which hits the recompile limit",
+        ),
+        (OFFER, counted(1, 16, 5), Came.MORE_OF_ELSE, "fewer recompiles (22 → 5), but more graph breaks (15 → 16)"),
+        (MARK, counted(1, 2, 3), Came.TAKES_TOO_MUCH, "but it takes more out of graphs than that function"),
+        (MARK, replace(KEPT, figures=Figures(14, 22, 1)), Came.ENDS_TOO_LITTLE, "but it leaves more than half of what"),
+        (MARK, replace(KEPT, figures=Figures(4, 9, 2), counts=Counts(1, 4, 2, 1, 9, 0.0)), Came.MORE_OF_ELSE, "1 more"),
+    ],
+)  # fmt: skip
+def test_what_has_better_figures_and_is_not_built_upon_says_why(
+    offer: Offer, with_it: Observed, came: Came, words: str
+) -> None:
+    """Not that nothing helps, below a table in which it does."""
+    refused = trial(offer, seen=with_it)
+    assert tried_for(refused) == {offer: came}
+    text = said(Fix(FIRST, (refused,)))
+    assert "Nothing that was tried is built upon, also what ends graph breaks or recompiles: - change 1: fewer" in text
+    assert words in text
+    assert "helps without a change" not in text
+    assert "makes nothing more compile" not in text
+
+
+def test_of_what_does_no_better_with_more_only_the_least_is_named() -> None:
+    second = replace(OFFER, edit=Setting("x = 3"))
+    better = counted(2, 7, 15, "Net.forward", "Block.forward")
+    every = trial(OFFER, second, seen=better, new=2)
+    text = said(Fix(FIRST, (trial(OFFER, seen=better), trial(second, seen=counted(2, 9, 16)), every)))
+    assert "- change 1: fewer graph breaks (15 → 7)" in text
+    assert "- change 2: fewer graph breaks (15 → 9)" in text
+    assert "- changes 1 + 2" not in text
+
+
+def test_of_what_gives_other_results_or_has_no_better_figures_nothing_more_is_said() -> None:
+    other = trial(OFFER, seen=counted(2, 7, 15, difference=Difference("result", 0, 0)))
+    same = trial(MARK, seen=FIRST)
+    assert "Nothing that was tried helps without a change of the results." in said(Fix(FIRST, (other, same)))
+
+
+def test_what_ends_only_expected_recompiles_says_so() -> None:
+    first = counted(1, 15, 22, expected=10, targets=(OFFER.target,))
+    fewer = Trial((OFFER,), {}, first.figures, counted(1, 15, 14, expected=2), helps=False)
+    (one,) = what_is_left(Fix(first, (fewer,)))
+    assert [made.came for made in one.offers] == [Came.ENDS_EXPECTED]
+
+
+@pytest.mark.parametrize(
+    ("difference", "came", "words"),
+    [
+        (
+            Difference("error", 0, 0, in_backend="LoweringException: no: such"), Came.RAISES_IN_BACKEND,
+            "raises LoweringException past Dynamo, in what compiles its graphs",
+        ),
+        (Difference("error", 0, 0, without="TypeError: no"), Came.RAISES_WITHOUT, "raises TypeError without torch.comp"),
+        (Difference("result", 0, 0, without=""), Came.DIFFERS, "gives other results"),
+    ],
+)  # fmt: skip
+def test_what_raises_elsewhere_says_that_it_raises_and_where(difference: Difference, came: Came, words: str) -> None:
+    refused = trial(OFFER, seen=counted(0, 0, 0, difference=difference))
+    assert tried_for(refused) == {OFFER: came}
+    assert f"Tried: change 1 {words}" in said(Fix(FIRST, (refused,)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "came"),
+    [
+        ({"printed": OtherWords("a", "b")}, Came.PRINTS_OTHERS),
+        ({"is_one_sided": True}, Came.ONE_SIDED),
+        ({"refuted_by": OtherCall(0, Inputs.ZEROS, Gave.ERROR, error="ValueError: no")}, Came.RAISES_WITH_OTHERS),
+        ({"refuted_by": OtherCall(0, Inputs.ZEROS, Gave.OTHER, "result")}, Came.DIFFERS),
+    ],
+)
+def test_what_is_refused_says_what_the_table_says(changed: dict[str, object], came: Came) -> None:
+    seen = replace(counted(0, 0, 0), results=Results.DIFFER, **changed)
+    assert tried_for(trial(OFFER, seen=seen)) == {OFFER: came}
+
+
+def test_where_the_backend_refuses_unknown_numbers_it_does_so_in_all_trials() -> None:
+    other = replace(OFFER, edit=Setting("x = 3"))
+    alone = trial(UNKNOWN, seen=counted(1, 8, 10))
+    refused = trial(
+        UNKNOWN, other, seen=counted(0, 0, 2, difference=Difference("error", 0, 0, in_backend="NoError: no"))
+    )
+    best = trial(other, seen=counted(0, 2, 3), helps=True)
+    fix = Fix(FIRST, (alone, refused, best), replace(best, observed=replace(best.observed, targets=(UNKNOWN.target,))))
+    (one,) = what_is_left(fix)
+    assert (one.offers[0].came, one.offers[0].error) == (Came.RAISES_IN_BACKEND, "NoError: no")
+
+
+def test_only_what_was_run_by_itself_is_said_to_help_by_itself() -> None:
+    second = replace(OFFER, edit=Setting("x = 3"), target=Target(None, "other"))
+    every = trial(OFFER, second, seen=counted(0, 4, 8), helps=True, new=2)
+    best = trial(second, seen=counted(0, 4, 8), helps=True)
+    assert tried_for(every, best, best=best) == {OFFER: Came.IS_NEEDLESS}
+    worse = trial(second, seen=counted(0, 5, 8), helps=True)
+    assert tried_for(every, worse, best=worse) == {OFFER: Came.HELPS_BESIDE}
+    alone = trial(OFFER, seen=counted(0, 6, 8), helps=True)
+    assert tried_for(every, alone, worse, best=worse) == {OFFER: Came.IS_LEFT_OUT}
+
+
+def test_a_row_of_the_table_names_a_mark_and_its_function() -> None:
+    """Two marks for one line begin alike."""
+    at = SourceLine("model.py", 3, "f", "y = x.item()")
+    mark = '@torch.compiler.disable(reason="it breaks")'
+    offers = [
+        Offer(Target(at, "break"), Lines("model.py", n, (definition,), (mark, definition)), keeps_computed=True)
+        for n, definition in ((1, "def inner(x):"), (7, "def outer(x, y):"))
+    ]
+    fix = Fix(FIRST, tuple(trial(one, seen=FIRST) for one in offers))
+    text = " ".join(fix_report(fix, width=200).split())
+    assert f"1 model.py:3 {mark} def inner" in text
+    assert f"2 model.py:3 {mark} def outer" in text
+    assert [one.edit.title for one in offers] == [f"{mark} def inner", f"{mark} def outer"]

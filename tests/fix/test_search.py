@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Lines, Setting, Split, Texts
 from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Target
+from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -64,6 +65,19 @@ def test_what_helps_by_itself_is_tried_together() -> None:
     assert found.best is not None
     assert found.best.offers == (A, B)
     assert [trial.helps for trial in found.tried] == [True, True, False, True, False]
+
+
+def test_of_the_best_without_what_is_needless_the_closer_look_is_kept() -> None:
+    """It tells with how many other inputs it gives the same."""
+    program = Program({"211": seen(2, B), "221": seen(0), "121": seen(0)})
+
+    def confirm(seen: Observed, _texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        return replace(seen, others=OtherInputs(lost=1))
+
+    found = Search(seen(3, A), {"train.py": TEXT}, "train.py", program, confirm=confirm).result()
+    assert found.best is not None
+    assert found.best.offers == (B,)
+    assert found.best.observed.others.lost == 1
 
 
 def test_what_a_closer_look_refutes_is_not_built_upon() -> None:

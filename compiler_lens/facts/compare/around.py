@@ -68,7 +68,8 @@ def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[
     ]
     for side, (recording, rest) in enumerate(zip((before, after), rests, strict=True)):
         # Frames that Dynamo skipped share the compile id that stands for none.
-        library = coverage(recording).library
+        covered = coverage(recording)
+        library = (*covered.library, *covered.kept_out)
         passed = {(c.compile_id, c.torch_function) for frame in library for c in frame.compilations}
         own = (one for one in rest if (one.compilation.compile_id, one.compilation.torch_function) not in passed)
         found += [(None, one) if side else (one, None) for one in own]

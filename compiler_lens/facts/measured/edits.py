@@ -16,6 +16,7 @@ from compiler_lens.facts.measured.bookkeeping import split
 from compiler_lens.facts.measured.endings import with_ending
 from compiler_lens.recording.source_text import first_line
 
+_MARKED = re.compile(r"(?:async )?def (?P<name>\w+)")
 _SETTING = re.compile(r"torch(\._dynamo\.config\.\w+ = .+)")
 _MODULES = re.compile(r"\b(warnings|logging)\.")
 _DEFINED = re.compile(r"^def (\w+)\(", re.MULTILINE)
@@ -37,8 +38,10 @@ class Lines(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The change in a few words of code."""
-        return next((line.strip() for line in self.after if line.strip()), "")
+        """The change in a few words of code: its first line, and of a mark also which function has it."""
+        first, *others = [line.strip() for line in self.after if line.strip()] or [""]
+        marked = next(filter(None, map(_MARKED.match, others)), None) if first.startswith("@") else None
+        return f"{first} def {marked['name']}" if marked else first
 
 
 class Setting(Struct, frozen=True):

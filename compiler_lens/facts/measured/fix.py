@@ -237,6 +237,26 @@ class Trial(Struct, frozen=True):
         return self.offers[-self.new :]
 
 
+class NotCompiledBecause(Enum):
+    """Why it is not known how the program's own backend takes a change."""
+
+    LATE = "late"  # it was not done in time
+    RAISES = "raises"  # for the program as it is as well
+    ENDED = "ended"  # somebody ended it before that
+
+
+class OwnBackend(Struct, frozen=True):
+    """What the program's own backend makes of the best, where that has settings that give unknown numbers or sizes."""
+
+    names: tuple[str, ...] = ()  # as torch.compile was told: "inductor"
+    because: NotCompiledBecause | None = None  # None: it compiles it
+
+    @property
+    def is_inductor(self) -> bool:
+        """Whether the default backend is among them."""
+        return any("inductor" in name for name in self.names)
+
+
 class Fix(Struct, frozen=True):
     """All that was tried on a program."""
 
@@ -252,6 +272,13 @@ class Fix(Struct, frozen=True):
     sides: Taken = Taken()  # of the branches that the best trial changes
     is_unfinished: bool = False  # it was ended before all was tried
     is_unchecked: bool = False  # and before the best was looked at closer
+    own_backend: OwnBackend | None = None  # None: nothing in the best asks for a run with it
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the best was looked at as closely as it is meant to be."""
+        is_ended = self.own_backend is not None and self.own_backend.because is NotCompiledBecause.ENDED
+        return not (self.is_unchecked or is_ended)
 
     @property
     def of_each(self) -> tuple[Tried, ...]:

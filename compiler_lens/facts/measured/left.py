@@ -10,6 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.measured.edits import Edit
+from compiler_lens.facts.measured.enough import not_worth
 from compiler_lens.facts.measured.fix import Fix, NotTried, Observed, Offer, Target, Trial, as_it_was
 from compiler_lens.facts.overview.evidence import FrameFailed
 from compiler_lens.facts.overview.findings import Finding
@@ -22,13 +24,35 @@ _LINE = re.compile(r"(\bline |\.py:)(\d{1,9})")  # in what is said of recompiles
 
 
 class Came(Enum):
-    """What came of an offer that ended nothing."""
+    """What came of an offer that ended nothing, or is not built upon."""
 
     RAISES = "raises"
+    RAISES_IN_BACKEND = "raises_in_backend"  # past Dynamo: AOTAutograd, or the program's own backend
+    RAISES_WITHOUT = "raises_without_compile"
+    RAISES_WITH_OTHERS = "raises_with_other_inputs"
     DIFFERS = "differs"  # results do
+    PRINTS_OTHERS = "prints_others"  # the program prints other words
+    ONE_SIDED = "one_sided"  # its test went one way only, so it was not compared
+    NOT_COMPARED = "not_compared"  # results could not be
     STAYS = "stays"  # what it is for is still there
+    TAKES_TOO_MUCH = "takes_too_much"  # out of graphs
+    ENDS_TOO_LITTLE = "ends_too_little"  # for a function that then stays Python for good
+    MORE_OF_ELSE = "more_of_else"  # there are fewer graph breaks or recompiles, and more of something else that hurts
+    ENDS_EXPECTED = "ends_expected"  # there are fewer recompiles, and all of these were as expected
     NO_GAIN = "no_gain"  # what it is for is gone, and no more compiles
+    IS_NEEDLESS = "is_needless"  # beside others; without it as much compiles
+    HELPS_BESIDE = "helps_beside"  # others, with which alone it was run, and the best is without it
     IS_LEFT_OUT = "is_left_out"  # it helps by itself, and not beside the others
+
+
+class TriedFor(Struct, frozen=True):
+    """An offer that was tried for something that is left."""
+
+    offer: Offer
+    came: Came
+    trial: Trial  # which shows it
+    before: Observed  # without what is new in that
+    error: str = ""  # what is raised
 
 
 class Left(Struct, frozen=True):
@@ -38,7 +62,7 @@ class Left(Struct, frozen=True):
     finding: Finding | None = None  # what the recording of the best trial says of it
     cause: RecompileCause | None = None  # of recompiles, this one
     not_tried: NotTried | None = None  # why no edit was tried
-    offers: tuple[tuple[Offer, Came], ...] = ()  # those that were tried for it
+    offers: tuple[TriedFor, ...] = ()  # those that were tried for it
 
 
 def what_is_left(fix: Fix) -> tuple[Left, ...]:
@@ -107,25 +131,100 @@ def _is_about(evidence: object, target: Target) -> bool:
     return False
 
 
-def _offers(target: Target, fix: Fix) -> tuple[tuple[Offer, Came], ...]:
+def _offers(target: Target, fix: Fix) -> tuple[TriedFor, ...]:
     """Return the offers for a target, each with the first thing that came of it."""
-    best = fix.best.offers if fix.best else ()
-    found: dict[object, tuple[Offer, Came]] = {}
+    found: dict[Edit, TriedFor] = {}
     for trial in sorted(fix.tried, key=lambda one: one.new):
         is_clear = trial.new == 1 or not (trial.observed.error or trial.observed.results is Results.DIFFER)
         for offer in trial.last if is_clear else ():
-            if offer.target.key == target.key:
-                found.setdefault(offer.edit, (offer, _came(trial, target, fix.first, is_made=offer in best)))
+            if offer.target.key == target.key and offer.edit not in found:
+                found[offer.edit] = _tried(offer, trial, fix)
     return tuple(found.values())
 
 
-def _came(trial: Trial, target: Target, first: Observed, *, is_made: bool) -> Came:
-    seen = trial.observed
+def not_built_upon(fix: Fix) -> tuple[TriedFor, ...]:
+    """Return what left fewer graph breaks or recompiles, computed the same, and is refused for something else."""
+    known = (Came.TAKES_TOO_MUCH, Came.ENDS_TOO_LITTLE, Came.MORE_OF_ELSE)
+    found: list[TriedFor] = []
+    for trial in sorted(fix.tried, key=lambda one: (one.observed.whole_cost, len(one.offers))):
+        before = _before(trial, fix)
+        is_needless = any(set(one.trial.offers) <= set(trial.offers) for one in found)  # these do as well
+        if not (trial.helps or is_needless or _refused(trial.observed)[0]) and _is_less(trial.observed, before):
+            one = TriedFor(trial.offers[-1], _not_helping(trial, before), trial, before)
+            found += [one] if one.came in known else []
+    return tuple(found)
+
+
+def _is_less(seen: Observed, before: Observed) -> bool:
+    """Whether there are fewer graph breaks or recompiles than before."""
+    now, then = seen.figures, before.figures
+    return bool(now and then and (now.graph_breaks < then.graph_breaks or now.recompiles < then.recompiles))
+
+
+def _tried(offer: Offer, trial: Trial, fix: Fix) -> TriedFor:
+    before = _before(trial, fix)
+    refused, error = _refused(trial.observed)
+    came = refused or _came(offer, trial, before, fix)
+    if came is Came.RAISES_IN_BACKEND:
+        error = error or _of_backend(fix)
+    return TriedFor(offer, came, trial, before, error)
+
+
+def _before(trial: Trial, fix: Fix) -> Observed:
+    """Return what the program showed without what is new in a trial."""
+    others = trial.offers[: -trial.new]
+    return next((one.observed for one in fix.tried if one.offers == others), fix.first)
+
+
+def _refused(seen: Observed) -> tuple[Came | None, str]:  # noqa: PLR0911 -- one for each thing that may
+    """Return what speaks against a change, as the run showed it, and what that raised."""
+    found = seen.difference
     if seen.error:
-        return Came.RAISES
-    if seen.results is Results.DIFFER:
-        return Came.DIFFERS
-    if is_made or target.key in seen.broken:
+        return Came.RAISES, seen.error
+    if seen.results is not Results.DIFFER:
+        return None, ""
+    if found and found.in_backend:
+        return Came.RAISES_IN_BACKEND, found.in_backend
+    if found and found.without:
+        return Came.RAISES_WITHOUT, found.without
+    if seen.refuted_by and seen.refuted_by.error:
+        return Came.RAISES_WITH_OTHERS, seen.refuted_by.error
+    if seen.is_one_sided and not seen.refuted_by:
+        return Came.ONE_SIDED, ""
+    return (Came.PRINTS_OTHERS if seen.printed and not (found or seen.refuted_by) else Came.DIFFERS), ""
+
+
+def _of_backend(fix: Fix) -> str:
+    """Return what the program's own backend raised for settings that give unknown numbers: with it, all are refused."""
+    others = (one for one in fix.tried if any(offer.gives_unknown for offer in one.offers))
+    raised = (one.observed.difference.in_backend for one in others if one.observed.difference)
+    return next(filter(None, raised), "")
+
+
+def _came(offer: Offer, trial: Trial, before: Observed, fix: Fix) -> Came:
+    """Return what came of an offer that nothing of its run speaks against."""
+    seen, best = trial.observed, fix.best
+    if offer.target.key in seen.broken or (best and offer in best.offers):
         return Came.STAYS
-    compiles_more = trial.helps and seen.cost < first.cost and seen.figures != first.figures
-    return Came.IS_LEFT_OUT if compiles_more else Came.NO_GAIN
+    if not trial.helps:
+        return _not_helping(trial, before)
+    if not (seen.cost < fix.first.cost and seen.figures != fix.first.figures):
+        return Came.NO_GAIN
+    if len(trial.offers) == 1:
+        return Came.IS_LEFT_OUT
+    rest = [one for one in trial.offers if one is not offer]
+    is_needless = best and all(one in rest for one in best.offers) and best.observed.whole_cost <= seen.whole_cost
+    return Came.IS_NEEDLESS if is_needless else Came.HELPS_BESIDE
+
+
+def _not_helping(trial: Trial, before: Observed) -> Came:
+    seen, is_cheaper = trial.observed, trial.observed.cost < before.cost
+    less = _is_less(seen, before)
+    if less and not is_cheaper:
+        return Came.MORE_OF_ELSE if seen.cost > before.cost else Came.ENDS_EXPECTED
+    why = not_worth(trial.last, seen, before) if less or is_cheaper else None
+    if why is not None:
+        return Came(why.value)
+    if is_cheaper and any(offer.gives_unknown for offer in trial.offers):
+        return Came.RAISES_IN_BACKEND  # in the last run: with what was tried there, the others are refused, too
+    return Came.NOT_COMPARED if is_cheaper and seen.results is Results.UNKNOWN else Came.NO_GAIN

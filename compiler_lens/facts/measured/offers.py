@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -298,7 +298,11 @@ def _wrappers(
     recording: Recording, inner: Sequence[tuple[BreakCard, SourceLine]], computed: frozenset[SourceLine]
 ) -> Iterator[Offer]:
     known = sources(recording)
+    given = {(site.defined.file, site.defined.line) for site in recording.sites}
     for card, place in inner:
+        around = known.function_at(place.file, place.line)
+        if around and not given.isdisjoint(((place.file, around.line), (place.file, around.first))):
+            continue  # it would run as Python just as it does now
         if not card.cause.gb_type.startswith(OF_VALUES) and (mark := kept_out(place, known, computed)):
             yield Offer(_target(card, recording), *mark, is_last_resort=True, keeps_computed=True)
 

@@ -78,6 +78,7 @@ class Untried(Enum):
 
     ACCELERATOR = "accelerator"  # they are made in a forked process, which has none
     MEMORY = "memory"  # what it shares with other processes and with files cannot be found on this system
+    OWN_INPUTS = "own_inputs"  # nobody asked for them
     ENDED = "ended"  # the run in which they were to be made did not come to its end
 
 

@@ -87,7 +87,8 @@ def _not_whole(_: Recording, explained: Explanation) -> Against | None:
     functions = explained.coverage.functions
     # What is cut is told by its cuts, and what is not done compiling as unfinished.
     rest = [f for f in functions if f.treatment not in {*_DONE, Treatment.SPLIT, Treatment.UNFINISHED}]
-    return Against(Contradiction.NOT_WHOLE, len(rest), said=rest[0].name.name) if rest else None
+    names = [*(one.name.name for one in rest), *(one.name.name for one in explained.coverage.kept_out)]
+    return Against(Contradiction.NOT_WHOLE, len(names), said=names[0]) if names else None
 
 
 def _cut(recording: Recording, explained: Explanation) -> Against | None:

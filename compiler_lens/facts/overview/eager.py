@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.overview.explanation import Summary
-from compiler_lens.facts.program.coverage import Function, FunctionName, Lines, Treatment, is_disabling
+from compiler_lens.facts.program.coverage import Frame, Function, FunctionName, Lines, Treatment, is_disabling
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.model import BreakOutcome, GraphBreak, Outcome, Recording, SourceLine, Stance
 
@@ -91,6 +91,7 @@ def eager(recording: Recording, summary: Summary) -> Eager:
     parts = [
         *_stances(recording),
         *(part for function in functions for part in parts_of(function)),
+        *_kept_out(summary.coverage.kept_out),
         *_findings(summary),
     ]
     extents = list(Extent)
@@ -100,6 +101,12 @@ def eager(recording: Recording, summary: Summary) -> Eager:
         ended[Outcome.SKIPPED] + ended[Outcome.RECOMPILE_LIMIT] + sum(one.calls for one in recording.eager_calls),
         tuple(sorted(parts, key=lambda part: extents.index(part.extent))),
     )
+
+
+def _kept_out(frames: Sequence[Frame]) -> Iterator[EagerPart]:
+    """Yield the functions whose own frame a mark keeps in Python; what they call may be compiled."""
+    for frame in frames:
+        yield EagerPart(frame.name, Reason.DISABLED, Extent.EVERY_CALL, frame.reason, None)
 
 
 _EXTENTS: Mapping[str, Extent] = {

@@ -45,6 +45,9 @@ _OUTCOME_ORDER = (
 )
 
 
+# What torch says where `torch.compiler.disable(recursive=False)` asks for it (torch/_dynamo/convert_frame.py).
+_NON_RECURSIVELY = "non-recursively disabled for this frame"
+
 _WITHOUT_GRAPHS = (Outcome.UNFINISHED, Outcome.TRACED)
 # What was made of them up to there, nothing runs.
 GIVEN_UP = (Outcome.SKIPPED, Outcome.FAILED)
@@ -173,6 +176,9 @@ class Coverage(Struct, frozen=True):
     functions: tuple[Function, ...]
     library: tuple[Frame, ...]  # frames of torch and other packages that Dynamo passed over, as it should
     disabled: tuple[SourceLine, ...] = ()  # calls of functions kept out of the compiler on purpose
+    kept_out: tuple[
+        Frame, ...
+    ] = ()  # frames that Dynamo came to and passed over as a mark asks, but not what they call
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
@@ -224,6 +230,7 @@ def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
     graphs = Counter(i for i in made if i not in given_up)
     looked_at: list[Frame] = []
     library: list[Frame] = []
+    kept_out: list[Frame] = []
     for group in groups.values():
         name, outcome = function_name(group[0]), min((c.outcome for c in group), key=_OUTCOME_ORDER.index)
         ids = dict.fromkeys(c.compile_id for c in group)
@@ -232,13 +239,16 @@ def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
         frame = Frame(
             group[0].compile_id.of_frame, name, outcome, tuple(group), resumed_line(group[0]), breaks, first_graphs
         )
+        if outcome is Outcome.SKIPPED and all(c.reason.endswith(_NON_RECURSIVELY) for c in group):
+            kept_out.append(frame)
+            continue
         # Dynamo looks at every Python frame below a compiled call, library ones too; nobody waits for those to compile.
         is_idle = outcome in {Outcome.SKIPPED, Outcome.TRACED, Outcome.EMPTY} and not breaks and not name.module
         (library if is_idle and not own.owns(group[0].file) else looked_at).append(frame)
     functions = _functions(looked_at, own, sources(recording))
     asked_for = (e for e in recording.graph_breaks if e.user_stack and e.causes and is_disabling(e.causes[0]))
     disabled = dict.fromkeys(event.user_stack[-1] for event in asked_for)
-    return Coverage(tuple(looked_at), functions, tuple(library), tuple(disabled))
+    return Coverage(tuple(looked_at), functions, tuple(library), tuple(disabled), tuple(kept_out))
 
 
 def is_disabling(cause: BreakCause) -> bool:

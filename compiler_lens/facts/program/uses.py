@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
 
-from compiler_lens.recording.source_text import Definition, Sources
+from compiler_lens.recording.source_text import Definition, Sources, syntax_if_known
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DEEPEST = 3  # calls that a number is followed through
 _ARITHMETIC = frozenset(("int", "float", "min", "max", "abs", "round"))
+_CONTAINERS = frozenset(("ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "list", "dict", "tuple"))
 # torch's functions and methods that take sizes, and read no tensor there.
 SIZED = frozenset((
     "view", "reshape", "expand", "repeat", "unflatten", "zeros", "ones", "empty", "full", "new_zeros", "new_ones",
@@ -89,6 +90,8 @@ class _Reader:
                 if any(isinstance(side, ast.Call) and _called(side) not in _ARITHMETIC for side in (left, right)):
                     return False  # most likely a tensor's
                 return self._is(left, names) or self._is(right, names)
+            case ast.Compare(ops=[ast.Is() | ast.IsNot()]):
+                return False
             case ast.Compare(left=left, comparators=others):
                 return any(self._is(one, names) for one in (left, *others))
             case ast.UnaryOp(operand=operand):
@@ -118,11 +121,10 @@ class _Reader:
 
     def _is_container(self, base: ast.expr) -> bool:
         """Whether what is indexed is Python's own, as far as the file shows how it is made."""
-        name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-        call = r"(?:[\w.]{0,20}\.)?(?:ModuleList|ModuleDict|list|dict|tuple)\("
-        made = rf"\b{re.escape(name)}\b\s*(?::[^=\n]{{0,80}})?= *(?:[\[{{(]|{call})"
-        is_made = bool(name) and re.search(made, self._texts.texts[self._file]) is not None
-        return is_made or isinstance(base, (ast.Dict, ast.List, ast.Tuple))
+        if isinstance(base, (ast.Name, ast.Attribute)):
+            made = _made(syntax_if_known(self._texts.texts[self._file]), type(base), _name(base))
+            return any(map(_is_display, made))
+        return isinstance(base, (ast.Dict, ast.List, ast.Tuple))
 
     def _handed_on(self, call: ast.Call, names: set[str], deeper: int) -> frozenset[Use]:
         """What a function of the same file does with it that it is handed to."""
@@ -138,8 +140,40 @@ class _Reader:
         return self.of(function, theirs, deeper)
 
 
+def _made(tree: ast.Module | None, kind: type[ast.expr], name: str) -> Iterator[ast.expr]:
+    """Yield what is assigned to a name, or to an attribute of that name of whatever object."""
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Assign):
+            pairs = [pair for target in node.targets for pair in _assigned(target, node.value)]
+        elif isinstance(node, ast.AnnAssign) and node.value:
+            pairs = [(node.target, node.value)]
+        else:
+            continue
+        yield from (value for target, value in pairs if isinstance(target, kind) and _name(target) == name)
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        yield from zip(target.elts, value.elts, strict=True)
+    else:
+        yield target, value
+
+
+def _is_display(value: ast.expr) -> bool:
+    """Whether an expression makes a list, a dict, or a module's own kind of these."""
+    if isinstance(value, ast.Call):
+        return _called(value) in _CONTAINERS
+    return isinstance(value, (ast.List, ast.Dict, ast.Tuple, ast.ListComp, ast.DictComp))
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 def _compared(node: ast.AST) -> Iterator[ast.AST]:
     match node:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot()]):  # whether it is None, which no number decides
+            return
         case ast.Compare(left=left, comparators=others):
             yield from (left, *others)
         case ast.BoolOp(values=values):
@@ -154,4 +188,4 @@ def _parts(node: ast.expr) -> list[ast.expr]:
 
 
 def _called(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return _name(call.func)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum
 
 from msgspec import Struct
@@ -99,11 +100,11 @@ def chosen(  # noqa: PLR0913, PLR0917 -- what a fix is chosen by
     return fix if is_int else replace(fix, setting=None)
 
 
-def _of_values(  # noqa: C901, PLR0911 -- one for each thing that is known of a value
+def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
     kind: CauseClass, group: Sequence[Decided], known: Known, facts: Facts
 ) -> Fix:
-    """The fix of a class, but for what its values are, what they are used for, and what the function writes itself."""
-    table, used = fix_table(), known.uses
+    """The fix of a class, but for what its values are; of numbers also what is known of these."""
+    table = fix_table()
     fix, others = table.of_class[kind], table.others
     values = {value for change in known.changes for value in (change.old, change.new) if value}
     if group[0].failed.subject.startswith(FROM_NUMPY) and kind in _OF_ARRAYS:
@@ -118,15 +119,27 @@ def _of_values(  # noqa: C901, PLR0911 -- one for each thing that is known of a 
         return fix
     if not values or not all(map(is_number, values)):
         return others["no_number"]
+    return _of_numbers(kind, group, known, values, facts)
+
+
+def _of_numbers(
+    kind: CauseClass, group: Sequence[Decided], known: Known, values: AbstractSet[str], facts: Facts
+) -> Fix:
+    """The fix for a number that something holds, or that is handed in, by what it is used for and who changes it."""
+    table, used = fix_table(), known.uses
+    fix, others = table.of_class[kind], table.others
     is_int = all(value.lstrip("-").isdigit() for value in values)
-    if used & {Use.LOOP, Use.TEXT, Use.KEY}:
-        may_vary = is_int and kind is CauseClass.MODULE_ATTRIBUTE and Use.LOOP not in used
-        return others["unrolled_in_module" if may_vary else "unrolled"]
-    if used:
-        kept = "int_in_module" if kind is CauseClass.MODULE_ATTRIBUTE else "int_elsewhere"
-        return others[kept if is_int else "no_number"]
+    is_in_module = kind is CauseClass.MODULE_ATTRIBUTE and _holder(group[0], facts) is not _Holder.OBJECT
     varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
     is_counted = not varies and known.writes is not None
+    if is_in_module and is_counted:
+        used -= {Use.TEXT}  # each value is a graph of its own anyway, also where the text is never come to
+    if used & {Use.LOOP, Use.TEXT, Use.KEY}:
+        may_vary = is_int and is_in_module and Use.LOOP not in used
+        return others["unrolled_in_module" if may_vary else "unrolled"]
+    if used and not (is_counted and is_int and not is_in_module and used == {Use.INDEX}):  # an index may be a tensor
+        where = "int_in_module" if is_in_module else "int_elsewhere"
+        return others[f"{'counted_' if is_counted else ''}{where}" if is_int else "no_number"]
     if kind is CauseClass.MODULE_ATTRIBUTE:
         return _in_module(group[0], is_counted=is_counted, facts=facts)
     if varies and is_int and kind in {CauseClass.CLOSURE, CauseClass.GLOBAL}:

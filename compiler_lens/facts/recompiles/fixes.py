@@ -85,7 +85,9 @@ class FixTable(Struct, frozen=True):
 
 # Fixes that stand in the place of a class's own, by what reports.py knows of the cause.
 OTHERS = frozenset((
-    "counted", "counted_in_module", "no_number", "int_in_module", "int_elsewhere", "unrolled", "unrolled_in_module",
+    "counted", "counted_in_module", "counted_int_in_module", "no_number", "int_in_module", "int_elsewhere",
+    "counted_int_elsewhere", "unrolled",
+    "unrolled_in_module",
     "pinned", "not_lr",
     "another_kind", "inference_of_which", "optimizer_state", "after_a_break", "prefill_and_decode",
     "array_size", "array_dtype", "array_rank", "array_layout", "array_or_number", "array_zero_one",

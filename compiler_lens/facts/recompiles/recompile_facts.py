@@ -111,7 +111,7 @@ def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covere
     members = [(f.name, frame) for f in covered.functions for frame in f.frames]
     homes: dict[CompileId, FunctionName] = {}
     frame_homes: dict[CompileId, FunctionName] = {}
-    for name, frame in [*members, *((frame.name, frame) for frame in covered.library)]:
+    for name, frame in [*members, *((frame.name, frame) for frame in (*covered.library, *covered.kept_out))]:
         frame_homes.setdefault(frame.id, name)
         for compilation in frame.compilations:
             homes.setdefault(compilation.compile_id, name)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Lines, Split, Texts
+from compiler_lens.facts.measured.enough import not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.recompiles.fixes import CauseClass
 
@@ -52,13 +53,8 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
 
 
 def keeps_enough(added: Sequence[Offer], now: Observed, before: Observed) -> bool:
-    """Whether what marks of torch's keep out of graphs is no more than they may."""
-    may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
-    if any(offer.keeps_computed for offer in added) and not before.computed <= now.computed | may_lose:
-        return False
-    if any(offer.keeps_computed for offer in added) and not now.is_half_of(before):
-        return False
-    return now.spares(before) or not any(offer.is_final for offer in added)
+    """Whether what marks of torch's keep out of graphs is no more than they may, and worth it."""
+    return not_worth(added, now, before) is None
 
 
 def stands_in(offer: Offer, lines: AbstractSet[str]) -> bool:

@@ -14,7 +14,17 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.edits import Edit, Texts
-from compiler_lens.facts.measured.fix import Difference, Fix, Observed, Offer, Trial, as_it_was, together
+from compiler_lens.facts.measured.fix import (
+    Difference,
+    Fix,
+    NotCompiledBecause,
+    Observed,
+    Offer,
+    OwnBackend,
+    Trial,
+    as_it_was,
+    together,
+)
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import Counted, OtherCall, OtherInputs, Taken, Untried, sides
 from compiler_lens.facts.measured.printed import Known, known
@@ -37,7 +47,7 @@ class Asked(Struct, frozen=True):
     own: Ownership = Ownership()
     steps: int = 0  # end each run after so many outermost calls of compiled functions; 0: run to the end
     included: tuple[str, ...] = ()  # folders of installed packages that `own` counts in
-    own_inputs: bool = False  # try the program's own inputs alone
+    own_inputs: bool = False  # make no calls with other inputs than the program's own
 
 
 def tried(asked: Asked, processes: Processes, tell: Callable[[str], object]) -> Fix:
@@ -123,9 +133,9 @@ class _Runs:
         # What is baked into compiled code by mistake shows at the second call.
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
-        confirm = self._confirm if is_deterministic and not self._asked.own_inputs else None
+        confirm = self._confirm if is_deterministic else None
         self._search = Search(first, texts, ended.outcome.script, self._attempt, more, confirm)
-        found = self._searched(self._search, is_checked=confirm is not None)
+        found = self._searched(self._search)
         return replace(
             found,
             sides=self._sides(found.best),
@@ -135,30 +145,37 @@ class _Runs:
             included=self._asked.included,
         )
 
-    def _searched(self, search: Search, *, is_checked: bool) -> Fix:
+    def _searched(self, search: Search) -> Fix:
         """Search to the end, or until somebody ends it, or the time for it is over."""
         try:
             found = search.result()
-            error = self._refusal(found.best) if is_checked and found.best else ""
-            return search.without_unknown(error) if error else found
+            own = self._with_own_backend(found.best)
+            while isinstance(own, str):
+                found = search.without_unknown(own)
+                own = self._with_own_backend(found.best)
         except (KeyboardInterrupt, OutOfTime):
-            return search.so_far()
+            found = search.so_far()
+            is_unknown = found.best is not None and any(offer.gives_unknown for offer in found.best.offers)
+            own = OwnBackend(because=NotCompiledBecause.ENDED) if is_unknown else None
+        return replace(found, own_backend=own)
 
-    def _refusal(self, best: Trial) -> str:
-        """Return what the program's own backend raises for numbers and sizes that a setting makes unknown.
+    def _with_own_backend(self, best: Trial | None) -> OwnBackend | str | None:
+        """Return what the program's own backend makes of unknown numbers and sizes; a text where it raises for them.
 
-        It may not take them, and then raises where the program as it is breaks its graph before them.
+        It may not take them, and then raises where the program as it is breaks its graph before them. None: there are
+        none of these.
         """
-        if not any(offer.gives_unknown for offer in best.offers):
-            return ""
+        if best is None or not any(offer.gives_unknown for offer in best.offers):
+            return None
         self._tell_of(best.offers, "with the program's own backend")
         plan = replace(self._plan(best.texts, best.offers), has_own_backend=True)
         ended = self._processes.run(plan, _OWN_BACKEND)
+        names = tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
         if not ended.outcome.error or ended.is_late:
-            return ""
+            return OwnBackend(names, NotCompiledBecause.LATE if ended.is_late else None)
         self._tell("the program as it is, with its own backend")
         as_it_is = self._processes.run(replace(self._plan(), has_own_backend=True), _OWN_BACKEND)
-        return "" if as_it_is.outcome.error else ended.outcome.error
+        return OwnBackend(names, NotCompiledBecause.RAISES) if as_it_is.outcome.error else ended.outcome.error
 
     def _sides(self, best: Trial | None) -> Taken:
         if self._others is None or best is None:
@@ -308,13 +325,15 @@ class _Runs:
         return self._noted(found, self._recording_of(seen))
 
     def _without_a_change(self) -> _Others:
-        """Make calls with other inputs of the program as it is, without torch.compile."""
-        self._tell("the program as it is, with other inputs, without torch.compile")
-        plan = replace(self._plan(), with_others=True, reference="")
+        """Make calls with other inputs of the program as it is, if they are asked for, without torch.compile."""
+        is_own = self._asked.own_inputs
+        how = "without torch.compile, for which lines run" if is_own else "with other inputs, without torch.compile"
+        self._tell(f"the program as it is, {how}")
+        plan = replace(self._plan(), with_others=not is_own, reference="")
         plan = replace(plan, is_eager=True, count_lines=frozenset(self._texts))
         outcome = self._processes.run(plan, self._longest).outcome
         untried = outcome.others.untried if outcome.calls else Untried.ENDED
-        return _Others(self._results(), outcome.counted, outcome.calls, untried)
+        return _Others(self._results(), outcome.counted, outcome.calls, Untried.OWN_INPUTS if is_own else untried)
 
     def _compiled_as_it_is(self, others: _Others) -> _Compiled:
         """Make calls with other inputs of the program as it is, compiled: what is wrong without a change is not its."""

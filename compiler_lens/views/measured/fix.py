@@ -12,8 +12,18 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
-from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Trial, together
-from compiler_lens.facts.measured.left import Came, what_is_left
+from compiler_lens.facts.measured.fix import (
+    Difference,
+    Fix,
+    NotCompiledBecause,
+    NotTriedBecause,
+    Observed,
+    Offer,
+    OwnBackend,
+    Trial,
+    together,
+)
+from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Untried
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
@@ -21,7 +31,7 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, Results, SourceLine
 from compiler_lens.views import steps
-from compiler_lens.views.advice import advice
+from compiler_lens.views.advice import advice, changed
 from compiler_lens.views.document import (
     Block,
     Column,
@@ -36,7 +46,7 @@ from compiler_lens.views.document import (
     paragraph,
 )
 from compiler_lens.views.findings import FindingFacts, finding_facts
-from compiler_lens.views.measured.left import cause, eager_blocks, left_blocks, to_do
+from compiler_lens.views.measured.left import came, cause, eager_blocks, for_and_against, left_blocks, to_do
 from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, coded, quiet
 from compiler_lens.views.text import UNKNOWN, number, one_line, plural
 
@@ -86,7 +96,16 @@ _NUMBERS = {
 _UNTRIED = {
     Untried.ACCELERATOR: "With other inputs it was not tried: on a machine with a GPU only the program's own are.",
     Untried.MEMORY: "With other inputs it was not tried: here such calls might write to files that are mapped.",
+    Untried.OWN_INPUTS: "With other inputs it was not tried, as --own-inputs asks.",
     Untried.ENDED: "With other inputs it was not tried: the run in which that was to be done did not come to its end.",
+}
+
+
+_MAY_REFUSE = "may refuse what follows from a number or a size that torch does not know"
+_NOT_COMPILED = {
+    NotCompiledBecause.LATE: "It was not tried to the end, as that took too long, with {}",
+    NotCompiledBecause.RAISES: "The program as it is raises, too, with {}",
+    NotCompiledBecause.ENDED: "It was not tried with {}",
 }
 
 
@@ -146,6 +165,7 @@ class TriedForIt(Struct, frozen=True):
 
     offer: str
     came: Came  # what came of it
+    said: str  # the same in words
 
 
 class LeftFacts(Struct, frozen=True):
@@ -165,6 +185,8 @@ class BestFacts(Struct, frozen=True):
     before: Figures | None
     after: Figures | None
     results: Results
+    # What compiled it to its end, where torch goes on with numbers that it does not know, which a backend may refuse.
+    backends: tuple[str, ...]
     sides: tuple[Sides, ...]  # of the branches that it changes: how often each was taken without it
     files: tuple[str, ...]  # that it changes
     patch: str  # a unified diff, for patch -p0
@@ -176,7 +198,7 @@ class Data(Struct, frozen=True):
     calls: int  # outermost calls of compiled functions in each run
     deterministic: bool  # False: two runs of the program as it is differ, so results are not compared
     finished: bool  # False: it was ended before all was tried
-    checked: bool  # False: and before the best was tried with other inputs, and without torch.compile
+    checked: bool  # False: and before the best was tried with other inputs, without torch.compile and with its backend
     findings: tuple[FindingFacts, ...]  # all that the recording of the program as it is shows, ranked
     tried: tuple[TriedFacts, ...]
     not_tried: tuple[NotTriedFacts, ...]
@@ -189,7 +211,10 @@ def data(fix: Fix) -> Data:
     best = None
     if fix.best:
         codes, after = tuple(offer.code for offer in fix.best.offers), fix.best.observed
-        best = BestFacts(codes, fix.best.before, after.figures, after.results, fix.sides.sides, fix.changed, fix.patch)
+        best = BestFacts(
+            codes, fix.best.before, after.figures, after.results, _backends(fix.own_backend), fix.sides.sides,
+            fix.changed, fix.patch,
+        )  # fmt: skip
     not_tried = tuple(
         NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason, one.package) for one in fix.not_tried
     )
@@ -198,12 +223,16 @@ def data(fix: Fix) -> Data:
     left = tuple(
         LeftFacts(
             one.target.at, one.target.kind, cause(one), to_do(one),
-            tuple(TriedForIt(offer.code, came) for offer, came in one.offers),
+            tuple(TriedForIt(made.offer.code, made.came, came(made)) for made in one.offers),
         )
         for one in what_is_left(fix)
     )  # fmt: skip
-    is_finished, is_checked = not fix.is_unfinished, not fix.is_unchecked
-    return Data(fix.first.calls, fix.is_deterministic, is_finished, is_checked, found, tried, not_tried, best, left)
+    is_finished = not fix.is_unfinished
+    return Data(fix.first.calls, fix.is_deterministic, is_finished, fix.is_checked, found, tried, not_tried, best, left)
+
+
+def _backends(own: OwnBackend | None) -> tuple[str, ...]:
+    return own.names if own and own.because is None else ()
 
 
 def _tried(trial: Trial, fix: Fix) -> TriedFacts:
@@ -329,10 +358,13 @@ def _name(label: str, place: SourceLine | None, title: str, tone: Tone = Tone.PL
 
 
 def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
-    """Return each offer's first line of code; of those that begin alike, what stands where they differ."""
+    """Return each offer's first line of code; of those that begin alike, what stands where they differ; or the mark."""
     codes = {offer.edit: " ".join(offer.code.split()) for offer in offers}
     titles: dict[Edit, str] = {}
     for offer in offers:
+        if offer.edit.title.startswith("@"):
+            titles[offer.edit] = one_line(offer.edit.title, _LONGEST)
+            continue
         code = codes[offer.edit]
         others = [codes[one.edit] for one in offers if one.target == offer.target and codes[one.edit] != code]
         alike = [other for other in others if other[:_ALIKE] == code[:_ALIKE]]
@@ -419,14 +451,16 @@ def _remarks(fix: Fix) -> Iterator[Block]:
 def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     best = fix.best
     if best is None:
-        yield paragraph("Nothing that was tried helps without a change of the results.")
+        yield from _refused(fix, numbers)
+        yield from _expected(fix.first)
         yield from eager_blocks(fix, fix.first)
         yield from left_blocks(fix, what_is_left(fix), numbers)
         return
     yield Listing(fix.patch, "diff")
     yield Gap()
     yield from _sides(fix)
-    if prices := dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price):
+    prices = [*dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price)]
+    if prices := [*prices, *_of_backend(fix.own_backend)]:
         yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
     if zeros := best.observed.zero_gradients:
@@ -455,6 +489,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     is_whole = after and not any(getattr(after, name) for name in _FIGURES)
     yield paragraph(*coded(f"{gain}, with {same}.{still}"), tone=Tone.GOOD if is_whole else Tone.WARN)
     yield from _kept(fix.first, best.observed)
+    yield from _expected(best.observed)
     yield from eager_blocks(fix, best.observed)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     if after and after.graph_breaks == eager == 0:
@@ -465,12 +500,49 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
 
 
+def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
+    """Say that nothing helps, and of what has better figures, and is not built upon, why."""
+    refused = not_built_upon(fix)[:_FINDINGS]
+    if not refused:
+        yield paragraph("Nothing that was tried helps without a change of the results.")
+        return
+    yield paragraph("Nothing that was tried is built upon, also what ends graph breaks or recompiles:")
+    for one in refused:
+        made = [numbers[offer.edit] for offer in one.trial.offers]
+        which = f"change{'s' if len(made) > 1 else ''} {together(made)}"
+        yield paragraph(*coded(f"- {which}: {for_and_against(one)}."), indent=2, limit=3)
+
+
+def _of_backend(own: OwnBackend | None) -> Iterator[str]:
+    """Say what is not known of how unknown numbers and sizes compile: a backend may raise at what follows from them."""
+    if own is None or (own.is_inductor and own.because is None):
+        return
+    named = " and ".join(f'`backend="{name}"`' for name in own.names) or "its own backend"
+    if own.because is None:
+        yield f"It was tried with {named}, not with Inductor, the default backend, which {_MAY_REFUSE}"
+    else:
+        yield f"{_NOT_COMPILED[own.because].format(named)}, which {_MAY_REFUSE}"
+
+
 def _kept(first: Observed, best: Observed) -> Iterator[Block]:
     """Tell of breaks that the change itself makes, where compiled code calls what it keeps in Python."""
     made = Counter(name for name in best.kept_out if name not in first.kept_out)
     for name, breaks in made.items():
         said = f"{plural(breaks, 'of these graph breaks is', 'of these graph breaks are')} at calls of `{name}`"
         yield paragraph(*coded(f"{said}, which the change keeps in Python."), tone=Tone.QUIET)
+
+
+def _expected(seen: Observed) -> Iterator[Block]:
+    """Tell of recompiles that ask for nothing: they are counted all the same."""
+    reports = [one.evidence for one in seen.findings if one.benign and isinstance(one.evidence, RecompileReport)]
+    causes = [cause for report in reports for cause in report.causes]
+    expected, every = sum(cause.count for cause in causes), seen.figures.recompiles if seen.figures else 0
+    if not expected or not every:
+        return
+    which = plural(expected, "recompile") if expected >= every else f"{number(expected)} of the {every} recompiles"
+    are = "is" if expected == 1 else "are"
+    said = "; ".join(changed(cause) for cause in causes[:_FINDINGS]) + ("; …" if causes[_FINDINGS:] else "")
+    yield paragraph(*coded(f"{which} {are} as expected: {said}."), tone=Tone.QUIET, limit=3)
 
 
 def _how_to_have_it(fix: Fix, kept: str) -> Block:

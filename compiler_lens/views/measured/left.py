@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
-from compiler_lens.facts.measured.left import Came, Left
+from compiler_lens.facts.measured.left import Came, Left, TriedFor
 from compiler_lens.facts.overview.eager import Extent, Reason
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.views.advice import advice, also, changed, limit, often, sentence, what_changed, why
 from compiler_lens.views.document import Block, Change, Gap, line, paragraph
-from compiler_lens.views.parts import At, Part, Span, Tone, code, quiet, strong
+from compiler_lens.views.parts import At, Part, Span, Tone, code, coded, quiet, strong
 from compiler_lens.views.text import one_line, plural
 
 _SHOWN = 8  # of what is left, and of functions
@@ -27,11 +27,24 @@ _REASONS: Mapping[NotTriedBecause, str] = {
 }
 _CAME: Mapping[Came, str] = {
     Came.RAISES: "raises",
+    Came.RAISES_IN_BACKEND: "raises {error} past Dynamo, in what compiles its graphs",
+    Came.RAISES_WITHOUT: "raises {error} without torch.compile",
+    Came.RAISES_WITH_OTHERS: "raises {error} with other inputs",
     Came.DIFFERS: "gives other results",
+    Came.PRINTS_OTHERS: "has the program print something else",
+    Came.ONE_SIDED: "was not compared, as its test went one way only",
+    Came.NOT_COMPARED: "gives results that could not be compared",
     Came.STAYS: "does not end it",
+    Came.TAKES_TOO_MUCH: "takes more out of graphs than that function",
+    Came.ENDS_TOO_LITTLE: "leaves more than half of what hurts: too much for a function that stays Python for good",
+    Came.MORE_OF_ELSE: "leaves {both}",
+    Came.ENDS_EXPECTED: "ends only recompiles that are as expected",
     Came.NO_GAIN: "makes nothing more compile",
+    Came.IS_NEEDLESS: "brings nothing beside the others",
+    Came.HELPS_BESIDE: "helps together with others, and the best is without it",
     Came.IS_LEFT_OUT: "helps by itself, but not beside the others",
 }
+_FIGURES: Mapping[str, str] = {"graph_breaks": "graph breaks", "recompiles": "recompiles"}
 _EAGER: Mapping[Reason, str] = {
     Reason.SKIPPED: "Dynamo passed over it",
     Reason.SUPPRESSED: "compiling it failed, and `suppress_errors` hides that",
@@ -76,11 +89,11 @@ def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     )  # fmt: skip
     yield paragraph(cause(one), indent=6, limit=3)
     if tried := _tried(one, numbers):
-        yield paragraph(tried, indent=6, tone=Tone.QUIET, limit=2)
+        yield paragraph(*coded(tried), indent=6, tone=Tone.QUIET, limit=4)
     change, instead = to_do(one), _sketch(one)
     reason = _REASONS[one.not_tried.reason] if one.not_tried else ""
     untried: Part = quiet(f"{reason} ") if reason else ""
-    if any(offer.code in change for offer, _ in one.offers):  # it was tried: above stands what came of it
+    if any(tried.offer.code in change for tried in one.offers):  # it was tried: above stands what came of it
         change = ""
     if untried or change:
         yield paragraph(untried, Span(change, Tone.DO), indent=6, limit=5)
@@ -114,8 +127,51 @@ def _sketch(one: Left) -> tuple[str, ...]:
 
 
 def _tried(one: Left, numbers: Mapping[Edit, int]) -> str:
-    said = [f"change {numbers[offer.edit]} {_CAME[came]}" for offer, came in one.offers if offer.edit in numbers]
+    said = [f"change {numbers[tried.offer.edit]} {came(tried)}" for tried in one.offers if tried.offer.edit in numbers]
     return sentence(f"tried: {'; '.join(said)}") if said else ""
+
+
+def came(tried: TriedFor) -> str:
+    """Return what came of an offer, in words that go on from what it is."""
+    both = for_and_against(tried, has_figures=False) if tried.came is Came.MORE_OF_ELSE else ""
+    return _CAME[tried.came].format(error=tried.error.partition(":")[0], both=both)
+
+
+def for_and_against(tried: TriedFor, *, has_figures: bool = True) -> str:
+    """Return what there is less of with an offer, and why it is not built upon all the same."""
+    seen, before = tried.trial.observed, tried.before
+    less = [(words, f" ({was} → {now})") for words, was, now in _changed(seen, before) if now < was]
+    fewer = " and ".join(words + figures if has_figures else words for words, figures in less)
+    against = _more(seen, before) if tried.came is Came.MORE_OF_ELSE else f"it {came(tried)}"
+    return f"fewer {fewer}, but {against}"
+
+
+def _more(seen: Observed, before: Observed) -> str:
+    """Return what there is more of, that which hurts most: functions that run eagerly by their names."""
+    eager, known = seen.figures.eager_functions if seen.figures else 0, {_of(one) for one in before.eager}
+    more = eager - (before.figures.eager_functions if before.figures else 0)
+    if more > 0:
+        new = [one for one in seen.eager if _of(one) not in known]
+        which = " and ".join(f"`{one.function.name}`{_at_the_limit(one)}" for one in new)
+        runs = f"{plural(more, 'more function')} {'runs' if more == 1 else 'run'} eagerly"
+        return f"{runs}: {which}" if which else runs
+    said = [f"more {words} ({was} → {now})" for words, was, now in _changed(seen, before) if now > was]
+    return said[0] if said else "more of what runs eagerly"
+
+
+def _of(one: StillEager) -> tuple[str, str]:
+    """Return what stays the same where a change moves lines, or makes the function two."""
+    return one.function.file, one.function.name.removesuffix("_computed")
+
+
+def _at_the_limit(one: StillEager) -> str:
+    return ", which hits the recompile limit" if any(part.reason is Reason.LIMIT for part in one.parts) else ""
+
+
+def _changed(seen: Observed, before: Observed) -> Iterator[tuple[str, int, int]]:
+    for name, words in _FIGURES.items():
+        if seen.figures and before.figures:
+            yield words, getattr(before.figures, name), getattr(seen.figures, name)
 
 
 # -- what runs eagerly

@@ -1,0 +1,28 @@
+"""Whether marks that compile less are worth it: what they keep out of graphs, and what they end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from compiler_lens.facts.measured.fix import Observed, Offer
+
+
+class NotWorth(Enum):
+    """Why a mark that keeps a function out of graphs is not built upon."""
+
+    TAKES_TOO_MUCH = "takes_too_much"  # lines that were in a graph are in none, beside those that it may keep out
+    ENDS_TOO_LITTLE = "ends_too_little"  # more than half of what hurts is left
+    MORE_OF_ELSE = "more_of_else"  # something else that hurts is more
+
+
+def not_worth(added: Sequence[Offer], now: Observed, before: Observed) -> NotWorth | None:
+    """Return why the marks among some offers are not built upon; None where they are, or there are none."""
+    if any(offer.keeps_computed for offer in added):
+        may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
+        if not before.computed <= now.computed | may_lose:
+            return NotWorth.TAKES_TOO_MUCH
+        if not now.is_half_of(before):
+            return NotWorth.ENDS_TOO_LITTLE
+    is_final = any(offer.is_final for offer in added)
+    return NotWorth.MORE_OF_ELSE if is_final and not now.spares(before) else None
