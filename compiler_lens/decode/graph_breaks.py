@@ -59,6 +59,7 @@ def read_reason(text: str) -> GraphBreak:
     if head is None:
         raise PayloadError(f"an unknown beginning: {text[:80]!r}")
     told, after, raised = "", text[head.end() :], None
+    after_all = after
     if head.re is _BACKEND:
         told, _, after = after.partition(_PROCESSED)
         raised = read_exception(told.rstrip("\n= "))
@@ -82,7 +83,23 @@ def read_reason(text: str) -> GraphBreak:
         reason, said = words["reason"], raised.message if raised else ""
         location = stack[-1] if stack and head.re is _SKIP else location
     causes = read_causes(said, raised.kind if raised else "")
+    if first := _led_to(causes, after_all):
+        causes = (first, *causes)
     return GraphBreak(NO_COMPILATION, 0, causes, reason, stack, location, outcome, text=text)
+
+
+# raise_loop_graph_break() in torch/_dynamo/symbolic_convert.py hands on the message of another break, but of no other
+# error: that stands in the traceback alone.
+_IN_A_LOOP = "graph break in loop"
+
+
+def _led_to(causes: tuple[BreakCause, ...], text: str) -> BreakCause | None:
+    """Return the error that a break in a loop came of, where torch's message does not say it; None if there is none."""
+    if len(causes) != 1 or causes[0].gb_type != _IN_A_LOOP:
+        return None
+    separators = list(_CHAINED.finditer(text))
+    raised = read_exception(text[: separators[-1].start()]) if separators else None
+    return read_causes(raised.message, raised.kind)[0] if raised and raised.message else None
 
 
 def read_dynamo_error(

@@ -15,6 +15,7 @@ from compiler_lens.facts.overview.explanation import explain, summarize
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console import view
+from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
 
 TEXT = """
@@ -67,5 +68,5 @@ def test_what_a_mark_keeps_out_is_no_finding_and_is_told_of(recording: Recording
 
 def test_the_frames_have_it_by_name(recording: Recording) -> None:
     written = json.loads(view_json(recording, "frames"))
-    assert [one["function"]["name"] for one in written["kept_out"]] == ["Top.forward"]
-    assert "Kept out on purpose" in view(recording, "frames", width=100)
+    assert [one["function"]["function"] for one in written["kept_out"]] == ["Top.forward"]
+    assert "Kept out on purpose" in view(recording, "frames", page_for(recording, width=100))

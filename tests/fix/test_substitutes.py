@@ -56,7 +56,9 @@ def test_no_break_is_left_and_results_are_the_same(
     (tmp_path / "buckets.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     assert main(["fix", "--own-inputs", "--json", "buckets.py"]) == 0
-    best = json.loads(capsys.readouterr().out)["best"]
+    found = json.loads(capsys.readouterr().out)
+    best = found["best"]
+    assert best, [(one["offer"][:40], one["results"], one["difference"], one["error"]) for one in found["tried"]]
     assert best["before"]["graph_breaks"] > best["after"]["graph_breaks"] == 0
     assert best["results"] == "equal"
     assert best["offers"][0].startswith("@torch.compiler.substitute_in_graph(")

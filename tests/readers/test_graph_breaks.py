@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from compiler_lens.decode.frames import Failure
-from compiler_lens.decode.graph_breaks import read_causes, read_dynamo_error, read_graph_break
+from compiler_lens.decode.graph_breaks import read_causes, read_dynamo_error, read_graph_break, read_reason
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import BreakOutcome, CompileId, GraphBreak, SourceLine
@@ -240,6 +240,56 @@ def test_a_traceback_within_a_message_is_part_of_the_message() -> None:
     text += 'Traceback (most recent call last):\n  File "b.py", line 2, in g\nValueError: no\n'
     (failure,) = read_dynamo_error(Event("dynamo_error", 1.0, text=text), ID, {})
     assert failure.message.startswith("Bad: a worker said:\nTraceback")
+
+
+IN_A_LOOP = """\
+Graph break in user code at /home/user/train.py:6
+Graph Break Reason: Failed to handle graph break gracefully. Skipping the function and falling back to eager. \
+Graph break encountered:
+
+{other}graph break in loop
+  Explanation: torch.compile detected a graph break in a for/while loop.
+
+  Developer debug context: frame skipped: run (/home/user/train.py line 4)
+
+User code traceback:
+  File "/home/user/train.py", line 6, in run
+    if np.random.uniform(0, 1) < 0.5:
+
+Traceback (most recent call last):
+  File "/torch/_dynamo/utils.py", line 4231, in run_node
+    return node.target(*args, **kwargs)
+torch._dynamo.exc.UserError: Could not guard on data-dependent expression zuf0
+
+Caused by: if np.random.uniform(0, 1) < 0.5:
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/torch/_dynamo/exc.py", line 723, in unimplemented
+    raise Unsupported(
+torch._dynamo.exc.Unsupported: graph break in loop
+  Explanation: torch.compile detected a graph break in a for/while loop.
+"""
+PRINTS = "Failed to print\n  Explanation: it prints\n\n*** While handling this graph break, another graph break occurred: ***\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "causes"),
+    [
+        (
+            IN_A_LOOP.format(other=""),
+            ["UserError: Could not guard on data-dependent expression zuf0", "graph break in loop"],
+        ),
+        (IN_A_LOOP.format(other=PRINTS), ["Failed to print", "graph break in loop"]),
+        (IN_A_LOOP.format(other="").partition("\nTraceback")[0], ["graph break in loop"]),
+    ],
+)
+def test_a_break_in_a_loop_is_told_with_the_error_that_it_came_of(text: str, causes: list[str]) -> None:
+    """The message names another break that came first, but of an error only the traceback has it."""
+    found = read_reason(text)
+    assert [one.gb_type for one in found.causes] == causes
+    assert len(causes) == 1 or "Caused by" in found.root.explanation or found.root.gb_type.startswith("Failed")
 
 
 def test_an_unknown_beginning_is_an_error() -> None:
