@@ -150,3 +150,11 @@ def test_what_objects_hold_is_named_as_a_user_would() -> None:
     assert found["len(net.seen['rows'])"] == 2
     assert found["net.blocks.0.running_mean"].tolist() == [0, 0]
     assert "net.blocks.0.running_mean" not in held([("net", Counts())], with_weights=False)
+
+
+def test_what_torch_puts_on_a_compiled_module_is_no_state_of_the_program() -> None:
+    model = torch.nn.Linear(2, 2)
+    model.calls = 3
+    found = held([("net", torch.compile(model, backend="eager"))], with_weights=False)
+    assert found["net._orig_mod.calls"] == 3
+    assert not [name for name in found if "_torchdynamo" in name]

@@ -25,6 +25,7 @@ _MOST = 20_000  # values
 # Attributes of modules that are torch's, not the user's.
 _OF_MODULES = frozenset({*vars(torch.nn.Module()), "_compiled_call_impl"})
 _IN_MODULES = ("_parameters", "_buffers", "_modules")
+_OF_TORCH = "_torchdynamo_"  # how what torch.compile puts on a module begins: addresses, which differ now and then
 
 Named = tuple[str, Any]
 
@@ -107,7 +108,8 @@ def _of_object(path: str, value: Any) -> Iterator[Named]:
 def _of_module(path: str, module: torch.nn.Module, *, with_weights: bool) -> Iterator[Named]:
     for part in _IN_MODULES if with_weights else _IN_MODULES[2:]:
         yield from ((f"{path}.{name}", one) for name, one in vars(module)[part].items())
-    yield from ((f"{path}.{name}", one) for name, one in vars(module).items() if name not in _OF_MODULES)
+    own = (one for one in vars(module).items() if one[0] not in _OF_MODULES and not one[0].startswith(_OF_TORCH))
+    yield from ((f"{path}.{name}", one) for name, one in own)
     yield "", type(module)
 
 
