@@ -283,6 +283,27 @@ def test_what_came_of_an_offer_stands_with_the_line_that_it_was_for(
     assert written["why"].startswith("Python's random numbers")
 
 
+@pytest.mark.parametrize(
+    ("code", "results", "is_told"),
+    [
+        ("x = torch.where(x.sum() > i, x + i, x)", Results.DIFFER, False),
+        ("x = torch.where(x.sum() > i, x + i, x)", Results.EQUAL, True),
+        ("x = x + i * (x.sum() > i)", Results.DIFFER, True),
+    ],
+)
+def test_nobody_is_told_to_do_what_a_trial_has_just_refused(
+    user: ModuleType, code: str, results: Results, is_told: bool
+) -> None:
+    first = seen(user.looped)
+    (target,) = first.targets
+    assert target.at is not None
+    offer = Offer(target, Lines(target.at.file, target.at.line, ("if x.sum() > i:", "    x = x + i"), (code,)))
+    fix = Fix(first, (Trial((offer,), {}, first.figures, replace(first, results=results), helps=False),))
+    (one,) = what_is_left(fix)
+    assert ("`torch.where`" in to_do(one)) is is_told
+    assert (to_do(replace(one, offers=())) in said(fix).replace("\n      ", " ")) is is_told
+
+
 def test_a_change_of_the_best_that_does_not_end_its_break_says_so(user: ModuleType) -> None:
     """The target is still there, by the line of the user's file and not of the copy."""
     first = seen(user.drawn)

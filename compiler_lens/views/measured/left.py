@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from compiler_lens.facts.breaks.cards import BreakCard
@@ -44,6 +45,11 @@ _CAME: Mapping[Came, str] = {
     Came.HELPS_BESIDE: "helps together with others, and the best is without it",
     Came.IS_LEFT_OUT: "helps by itself, but not beside the others",
 }
+# What came of a change that is wrong here.
+_REFUSED = frozenset((
+    Came.RAISES, Came.RAISES_IN_BACKEND, Came.RAISES_WITHOUT, Came.RAISES_WITH_OTHERS, Came.DIFFERS, Came.PRINTS_OTHERS,
+))  # fmt: skip
+_OF_TORCH = re.compile(r"\btorch(?:\.\w+)+")
 _FIGURES: Mapping[str, str] = {"graph_breaks": "graph breaks", "recompiles": "recompiles"}
 _EAGER: Mapping[Reason, str] = {
     Reason.SKIPPED: "Dynamo passed over it",
@@ -93,8 +99,6 @@ def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     change, instead = to_do(one), _sketch(one)
     reason = _REASONS[one.not_tried.reason] if one.not_tried else ""
     untried: Part = quiet(f"{reason} ") if reason else ""
-    if any(tried.offer.code in change for tried in one.offers):  # it was tried: above stands what came of it
-        change = ""
     if untried or change:
         yield paragraph(untried, Span(change, Tone.DO), indent=6, limit=5)
     if instead:
@@ -114,11 +118,16 @@ def cause(one: Left) -> str:
 
 
 def to_do(one: Left) -> str:
-    """Return what to do about it: the first advice for it; empty where there is none."""
-    if one.cause:
-        return one.cause.fix.change
-    told = advice(one.finding).change if one.finding else ""
-    return told or (one.not_tried.change if one.not_tried else "")
+    """Return what to do about it: the first advice for it; empty where there is none, and where it was just tried."""
+    told = advice(one.finding).change if one.finding and not one.cause else ""
+    change = one.cause.fix.change if one.cause else told or (one.not_tried.change if one.not_tried else "")
+    return "" if any(_is_advised(tried, change) for tried in one.offers) else change
+
+
+def _is_advised(tried: TriedFor, change: str) -> bool:
+    """Return whether an advice is to do what a trial did, or was refused for: `torch.where` in other words."""
+    is_refused = tried.came in _REFUSED and bool({*_OF_TORCH.findall(change)} & {*_OF_TORCH.findall(tried.offer.code)})
+    return is_refused or tried.offer.code in change
 
 
 def _sketch(one: Left) -> tuple[str, ...]:
