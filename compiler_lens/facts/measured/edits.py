@@ -14,6 +14,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.measured.bookkeeping import split
 from compiler_lens.facts.measured.endings import with_ending
+from compiler_lens.facts.measured.folded import asks_by_name
 from compiler_lens.recording.source_text import first_line
 
 _MARKED = re.compile(r"(?:async )?def (?P<name>\w+)")
@@ -22,6 +23,7 @@ _MODULES = re.compile(r"\b(warnings|logging)\.")
 _DEFINED = re.compile(r"^def (\w+)\(", re.MULTILINE)
 _ENVIRONMENT = re.compile(r"\b(environ|putenv|load_dotenv)\b|\bsys\.path\.")
 _CONTEXT = 3  # lines around a change
+_TAKES_NUMBERS = ".capture_scalar_outputs = True"  # under this a number that torch does not know is equal to itself
 
 Texts = Mapping[str, str]  # of files, by path
 
@@ -106,6 +108,12 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
     text = texts.get(file)
     if text is None or "\r" in text.replace("\r\n", ""):  # a line's end that only old machines know
         return None
+    if isinstance(edit, Setting) and _TAKES_NUMBERS in edit.code:
+        asked = {name: _asking_for_nan(one) for name, one in texts.items()}
+        if None in asked.values():
+            return None
+        texts = {name: one for name, one in asked.items() if one is not None}
+        text = texts[file]
     if isinstance(edit, Split):
         new = split(text, edit.name, edit.collected)
     elif isinstance(edit, EndApart):
@@ -113,6 +121,13 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
     else:
         new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
     return None if new is None or new == text or parsed(new) is None else {**texts, file: new}
+
+
+def _asking_for_nan(text: str) -> str | None:
+    found = asks_by_name(text)
+    if found is None or not found[1] or re.search(r"^import math$", found[0], re.MULTILINE):
+        return found[0] if found else None
+    return _importing(found[0], ["import math"])
 
 
 def _with_lines(text: str, edit: Lines) -> str | None:
