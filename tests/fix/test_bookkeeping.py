@@ -392,7 +392,8 @@ def test_a_function_that_is_two_empties_a_list_as_well() -> None:
     assert "        return self.forward_computed(x)\n" in two
     more = split(two, "Model.forward", (ADDED,))
     assert more is not None
-    assert "        result = self.forward_computed(x)\n        for owner, value in added:\n" in more
+    whole = "        try:\n            return self.forward_computed(x)\n        finally:\n            for owner, value in added:\n"
+    assert whole in more
     assert trained(more, "eager")[1] == (0, 0, 1)
 
 
@@ -402,7 +403,7 @@ def test_names_that_a_function_has_stay_what_they_are() -> None:
     )
     new = split(text, "Model.forward", (ADDED,))
     assert new is not None
-    assert "for owner, value_2 in added:\n            owner.history.append(value_2)\n" in new
+    assert "for owner, value_2 in added:\n                owner.history.append(value_2)\n" in new
     torch.testing.assert_close(trained(new, "eager")[0], trained(text, "")[0])
 
 
@@ -486,6 +487,31 @@ def test_a_function_is_made_two_with_all_lists_and_of_several_functions_also_wit
 
 
 NOT_IN_TWO = {
+    "a name that is imported": """
+def f(x):
+    import warnings
+    y = x * 2
+    if y.sum() > 1:
+        warnings.warn("large")
+    return y
+""",
+    "an attribute, where others get the object": """
+def f(self, x):
+    y = x * 2
+    SEEN["n"].append(self.drop)
+    tuned(self)
+    return y * self.drop
+""",
+    "a method that another class has as its own": """
+class M:
+    def f(self, x):
+        y = x * 2
+        print("made")
+        return y
+
+class N:
+    f = M.f
+""",
     "a list that what follows reads": """
 def f(self, x):
     y = x * 2
@@ -623,3 +649,79 @@ def f(self, x):
 @pytest.mark.parametrize("text", NOT_IN_TWO.values(), ids=NOT_IN_TWO)
 def test_what_would_be_another_program_is_not_made_two(text: str) -> None:
     assert split(HEAD + text, "M.f" if "class M" in text else "f") is None
+
+
+def test_a_number_of_a_layer_is_that_of_then_also_where_it_changes_before_the_call_ends() -> None:
+    line = "self.seen.append(self.scale.item())"
+    text = f"""
+class Scale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(()))
+        self.seen = []
+
+    def forward(self, x):
+        {line}
+        self.scale.mul_(0.5)
+        return x * self.scale
+
+inner = Scale()
+
+def Model():
+    SEEN["n"] = inner.seen
+    return loss
+
+def loss(x):
+    y = inner(x)
+    return y.sum()
+"""
+    new = split(HEAD + text, "loss", (line,))
+    assert new is not None
+    results, state, *_ = run(text, compiled=False)
+    for compiled in (False, True):
+        found, left, *_ = run(new.removeprefix(HEAD), compiled=compiled)
+        assert are_same((results, state), (found, left))
+
+
+def test_lists_of_layers_are_emptied_also_where_the_call_raises() -> None:
+    text = (HEAD + OF_OBJECTS).replace(
+        "return x.sum()", "if x.dim() > 5:\n            raise ValueError\n        return x.sum()"
+    )
+    new = split(text, "Model.forward", (ADDED,))
+    assert new is not None
+    assert new.index("finally:") < new.index("added.clear()") < new.index("def forward_computed")
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["vars(self)", "self.__dict__", "dir(self)", "getattr(self, str(x.dim()))"],
+)
+def test_a_layer_that_reads_its_list_without_its_name_keeps_it(more: str) -> None:
+    text = HEAD + OF_OBJECTS
+    assert split(text, "Model.forward", (ADDED,)) is not None
+    assert split(text.replace(ADDED, f"{ADDED}\n        seen = {more}", 1), "Model.forward", (ADDED,)) is None
+
+
+HANDED_ON = """
+def rescaled(loss):
+    loss.mul_(0.5)
+
+def Model():
+    return step
+
+def step(x):
+    loss = (x * 2).sum()
+    SEEN["n"].append(loss.item())
+    rescaled(loss)
+    return loss + 1
+"""
+
+
+def test_a_number_of_what_a_function_is_handed_afterwards_is_that_of_then() -> None:
+    new = split(HEAD + HANDED_ON, "step")
+    assert new is not None
+    assert "kept = loss.clone()" in new
+    results, state, *_ = run(HANDED_ON, compiled=False)
+    for compiled in (False, True):
+        found, left, *_ = run(new.removeprefix(HEAD), compiled=compiled)
+        assert are_same((results, state), (found, left))

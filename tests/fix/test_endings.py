@@ -125,6 +125,8 @@ def test_a_method_hands_itself_on() -> None:
 NOT_LIGHT = {
     "a module": "    return self.head(y) if y.sum() > 0 else y",
     "a module of what it is given": "    return net.head(y) if y.sum() > 0 else y",
+    "a product of matrices": "    return y @ y if y.sum() > 0 else y",
+    "a layer's function": "    return F.linear(y, y) if y.sum() > 0 else y",
     "a loop": "    while y.sum() > 0:\n        y = y - 1\n    return y",
     "another function that it was given": "    return net(y) if y.sum() > 0 else y",
     "a name that may not be there": "    return z if y.sum() > 0 else y",
@@ -148,9 +150,20 @@ def test_an_end_that_computes_more_is_worth_a_graph(end: str) -> None:
         "@torch.no_grad()\ndef step(x):\n    y = x.sin()\n    return y.sum().item()\n",
         "def step(*x):\n    y = x[0].sin()\n    return y.sum().item()\n",
         "def step(x):\n    y = x.sin()\n    return lambda: y.sum().item()\n",
+        "def step(x):\n    import logging\n    y = x.sin()\n    n = y.sum().item()\n    logging.info(n)\n    return y\n",
+        "def step(x):\n    y = x.sin()\n    return y.sum().item()\n\n\nclass Other:\n    step = Net.step\n",
         "def step(x):\n    x.sin_()\n    return x.sum().item()\n\n\ndef step_computed():\n    pass\n",
     ],
-    ids=["a way out", "nothing before", "a decorator", "any number", "a function", "its name is taken"],
+    ids=[
+        "a way out",
+        "nothing before",
+        "a decorator",
+        "any number",
+        "a function",
+        "an import",
+        "borrowed",
+        "its name is taken",
+    ],
 )
 def test_what_cannot_be_made_two_is_left(text: str) -> None:
     line = next(line.strip() for line in text.split("\n") if ".item()" in line)

@@ -7,6 +7,7 @@ has another length at each call, and is compiled for each: Python adds to it, af
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -36,6 +37,7 @@ _ADDING = frozenset({"append", "extend", "add", "appendleft"})
 _CHANGING = _ADDING | {"insert", "pop", "popleft", "remove", "clear", "sort", "reverse"}
 _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.process_time", "perf_counter"})
 _DRAWS = frozenset({"random.random", "random.uniform", "random.gauss", "random.randint", "np.random.rand"})
+_OF_ANY = frozenset({"vars", "dir", "getattr", "__dict__"})  # what reads attributes that it does not name
 _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
 _OF_SETS = frozenset({"add", "sort", "pow", "div", "sub"})  # which other things than tensors have, too
 _LISTS = frozenset({"list", "deque", "set"})  # what is called for a new one
@@ -91,6 +93,11 @@ def name_at(text: str, line: int) -> str:
     functions = qualified(tree) if tree else {}
     begin = {name: {one.lineno, *(mark.lineno for mark in one.decorator_list)} for name, one in functions.items()}
     return next((name for name, lines in begin.items() if line in lines), "")
+
+
+def is_borrowed(text: str, name: str) -> bool:
+    """Return whether another class has a method as its own (`forward = Net.forward`): it lacks what this would call."""
+    return re.search(rf"=\s*[\w.]+\.{re.escape(name)}\s*$", text, re.MULTILINE) is not None
 
 
 def books(text: str, name: str) -> Books | None:
@@ -281,7 +288,8 @@ def _may_wait(node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     if any(isinstance(n, (ast.Raise, ast.Assert)) for one in rest for n in ast.walk(one)):  # it is said before that
         return False
     read = _loaded([node])
-    if read & (_stored(rest) | _changed(rest)):
+    is_handed_on = "self" in _given(rest) and any(dotted(n).startswith("self.") for n in ast.walk(node))
+    if is_handed_on or read & (_stored(rest) | _changed(rest)):
         return False
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name))) if name in _ADDING:
@@ -300,6 +308,13 @@ def _may_wait(node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
 # -- names
 
 
+def _given(statements: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the names that calls get which may change what they are given: of functions that nobody knows."""
+    calls = (call for one in statements for call in calls_in(one) if not is_pure_call(call))
+    given = (part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords)))
+    return frozenset(part.id for part in given if isinstance(part, ast.Name))
+
+
 def _loaded(statements: Iterable[ast.AST]) -> frozenset[str]:
     nodes = [n for one in statements for n in ast.walk(one)]
     read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
@@ -309,8 +324,23 @@ def _loaded(statements: Iterable[ast.AST]) -> frozenset[str]:
 
 
 def _stored(statements: Iterable[ast.AST]) -> frozenset[str]:
-    nodes = (n for one in statements for n in ast.walk(one))
-    return frozenset(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    nodes = [n for one in statements for n in ast.walk(one)]
+    written = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return frozenset(written | brought(nodes))
+
+
+def brought(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Return names that are written in other ways: by an import, a pattern, an `except`."""
+    found: set[str | None] = set()
+    for node in nodes:
+        match node:
+            case ast.alias(name=name, asname=other):
+                found.add(other or name.partition(".")[0])
+            case ast.MatchAs(name=name) | ast.MatchStar(name=name) | ast.ExceptHandler(name=name):
+                found.add(name)
+            case ast.MatchMapping(rest=name):
+                found.add(name)
+    return frozenset(filter(None, found))
 
 
 def _changed(statements: Iterable[ast.AST]) -> frozenset[str]:
@@ -375,17 +405,18 @@ def _emptying(text: str, name: str, drained: Sequence[str]) -> str | None:
         if not isinstance(one, (ast.Assign, ast.Expr, ast.Return)) or inner not in map(called, calls_in(one)):
             continue
         lines, pad = text.split("\n"), " " * one.col_offset
-        here = lines[one.lineno - 1 : one.end_lineno]
-        added = [f"{pad}{line}" for line in drained]
-        if isinstance(one, ast.Return):
-            result = _free("result", _identifiers([function]) if function else frozenset())
-            here[0] = f"{pad}{result} ={here[0].removeprefix(f'{pad}return')}"
-            added.append(f"{pad}return {result}")
-        return "\n".join([*lines[: one.lineno - 1], *here, *added, *lines[one.end_lineno :]])
+        here = [line.removeprefix(pad) for line in lines[one.lineno - 1 : one.end_lineno]]
+        new = [f"{pad}{line}" for line in _with_emptying(here, drained)]
+        return "\n".join([*lines[: one.lineno - 1], *new, *lines[one.end_lineno :]])
     return None
 
 
-def _written(found: Books, drained: Sequence[str]) -> str | None:
+def _with_emptying(call: Sequence[str], drained: Sequence[str]) -> Sequence[str]:
+    """Return a call after which lists are emptied, also where it raises: the next one finds them empty."""
+    return ["try:", *(f"    {line}" for line in call), "finally:", *(f"    {line}" for line in drained)]
+
+
+def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR0915 -- one text, from top to bottom
     site, function = found.site, found.function
     lines = site.text.split("\n")
     result, extra = "", list[Computed]()
@@ -402,7 +433,8 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:
     order = dict.fromkeys(n.id for one in found.core for n in ast.walk(one) if isinstance(n, ast.Name))
     outputs = [n for n in order if n in _stored(found.core) & asked]
     inputs = [n for n in dict.fromkeys(given) if n in needed or n in outputs or n in _loaded_by(extra)]
-    if not set(outputs) <= _surely_stored(found.core) | set(inputs):
+    not_given = (_stored(found.core) & asked) - set(outputs)  # an import: a name that no call gives back
+    if not_given or not set(outputs) <= _surely_stored(found.core) | set(inputs):
         return None
     arguments = [*inputs, *(new for new, _ in reads.values())]
     if found.returned is not None and found.returned.value is not None and not is_kept:
@@ -414,17 +446,18 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:
     gives += [*outputs, *(one.name if one.is_early else one.code for one in extra)]
     takes = [*([result] if result else []), *outputs, *(one.name for one in extra)]
     inner = f"{function.name}{_INNER}"
-    if inner in site.text or in_class != ("." in name_at(site.text, function.lineno)):
+    is_taken = inner in site.text or is_borrowed(site.text, function.name)
+    if is_taken or in_class != ("." in name_at(site.text, function.lineno)):
         return None
     pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
     call = f"{'self.' if in_class else ''}{inner}({', '.join([*inputs, *(code for _, code in reads.values())])})"
     head = lines[function.lineno - 1 : function.body[0].lineno - 1]
     outer = [*head, *(line for one in found.before for line in _chunk(found, one))]
-    if takes == [result] and not (texts_after or drained):
+    if takes == [result] and not texts_after:
         call, takes, result = f"return {call}", [], ""
         gives = [site.source(node) for node in (found.returned.value,) if node] if found.returned else []
-    outer.append(f"{deep}{', '.join(takes)} = {call}" if takes else f"{deep}{call}")
-    outer += [f"{deep}{line}" for line in drained]  # before what may return early
+    call = f"{', '.join(takes)} = {call}" if takes else call
+    outer += [f"{deep}{line}" for line in (_with_emptying([call], drained) if drained else [call])]
     outer += [line for part in texts_after for line in part]
     if result:
         outer.append(f"{deep}return {result}")
@@ -482,17 +515,28 @@ def _after(found: Books, extra: list[Computed]) -> tuple[list[list[str]], frozen
     read: set[str] = set()
     used = {n.id for n in ast.walk(found.function) if isinstance(n, ast.Name)}
     for one in found.after:
-        numbers = [] if isinstance(one, ast.If) else list(_computed(found.site, one))
+        numbers = [] if isinstance(one, ast.If) else [*_computed(found.site, one), *_of_others(found, one)]
         changes: list[Change] = []
         for tensor in numbers:
             new = next(n for n in ("kept", *(f"kept_{i}" for i in range(2, 99))) if n not in used)
             used.add(new)
-            extra.append(Computed(one, new, found.site.source(tensor), is_early=_is_followed(found, one)))
+            snapshot = ".clone()" if isinstance(tensor, ast.Name) else ""
+            extra.append(Computed(one, new, found.site.source(tensor) + snapshot, is_early=_is_followed(found, one)))
             changes.append((tensor, new))
         inside = {n for tensor in numbers for n in ast.walk(tensor)}
         read |= {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and n not in inside}
         chunks.append(_chunk(found, one, changes))
     return chunks, frozenset(read)
+
+
+def _of_others(found: Books, statement: ast.stmt) -> Iterator[ast.Name]:
+    """Yield the tensors whose numbers a statement reads, and that functions get afterwards, which may change them."""
+    later = _given(one for one in found.function.body if one.lineno > statement.lineno and one not in found.after)
+    for call in calls_in(statement):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name) as tensor, attr="item" | "tolist"), args=[]):
+                if name in later:
+                    yield tensor
 
 
 def _computed(site: Site, statement: ast.stmt) -> Iterator[ast.expr]:
@@ -640,11 +684,11 @@ def _collected(text: str, line: int) -> Collected | None:
     is_outside = not any(n.id in site.local() for n in ast.walk(call.func.value) if isinstance(n, ast.Name))
     if _is_for_eager(site) or not (attribute or is_outside):
         return None
-    match call.args[0]:
+    match call.args[0]:  # a number of then: what it is of may change in place before the call ends
         case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[]):
-            return Collected(site, call, f"{site.atom(tensor)}.detach()", f"value.{name}()", attribute)
+            return Collected(site, call, f"{site.atom(tensor)}.detach().clone()", f"value.{name}()", attribute)
         case ast.Call(func=ast.Name(id="float" | "int" as name), args=[tensor]) if site.is_tensor(tensor):
-            return Collected(site, call, f"{site.atom(tensor)}.detach()", f"{name}(value)", attribute)
+            return Collected(site, call, f"{site.atom(tensor)}.detach().clone()", f"{name}(value)", attribute)
     return Collected(site, call, site.source(call.args[0]), "value", attribute) if attribute else None
 
 
@@ -726,7 +770,8 @@ def _is_read_within(text: str, code: str, name: str) -> bool:
     inner = [f"{name}{_INNER}", *(key for key, one in _named(text) if one is found.site.function)]
     nodes = [n for one in _reached(text, [name, *inner]) for n in ast.walk(one) if n is not found.owner]
     if found.attribute:
-        return any(found.attribute in (getattr(n, "attr", None), getattr(n, "value", None)) for n in nodes)
+        of_any = any(getattr(n, key, None) in _OF_ANY for n in nodes for key in ("id", "attr"))
+        return of_any or any(found.attribute in (getattr(n, "attr", None), getattr(n, "value", None)) for n in nodes)
     owner = ast.dump(found.owner)
     return any(ast.dump(n) == owner for n in nodes if isinstance(n, ast.expr))
 

@@ -14,8 +14,8 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, calls_in, dotted, parameters
-from compiler_lens.facts.measured.bookkeeping import MARK, name_at
+from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, calls_in, dotted, parameters
+from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed, name_at
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import LOOPS, Sources
@@ -25,7 +25,9 @@ _NEVER = (
     ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete, ast.FunctionDef,
     ast.ClassDef, ast.Lambda,
 )  # fmt: skip
-_MOST = 12  # calls in an end: more than that is no check, and worth a graph
+_MOST = 12  # calls and operators in an end: more than that is no check, and worth a graph
+_HEAVY = frozenset({"addmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "linear", "matmul", "mm",
+                    "scaled_dot_product_attention"})  # fmt: skip
 # What a light end may call: functions of these, and methods that tensors, lists and texts have.
 _OF = frozenset({"torch", "F", "np", "numpy", "math", "time", "logging", "warnings", "log", "logger", "LOGGER", "LOG"})
 _METHODS = OF_TENSORS | {"append", "bool", "cpu", "dim", "double", "float", "format", "half", "int", "numpy", "round",
@@ -82,7 +84,8 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     site, function, inner = found.site, found.function, f"{found.function.name}_computed"
     own = parameters(function)
     in_class = own[:1] == ("self",)
-    if inner in text or in_class != ("." in name_at(text, function.lineno)):
+    is_taken = inner in text or is_borrowed(text, function.name)
+    if is_taken or in_class != ("." in name_at(text, function.lineno)):
         return None
     lines = text.split("\n")
     used = {*_names(found.core, ast.Load), *found.outputs}
@@ -123,7 +126,9 @@ def _is_light(end: Sequence[ast.stmt], tree: ast.Module) -> bool:
     functions = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | set(vars(builtins))
     calls = [call for one in end for call in calls_in(one)]
     is_known = all(_is_known(call, functions) for call in calls)
-    return is_known and len(calls) <= _MOST and not any(isinstance(n, LOOPS) for n in _nodes(end))
+    is_short = len(calls) + sum(isinstance(n, ast.BinOp) for n in _nodes(end)) <= _MOST
+    is_heavy = any(called(call) in _HEAVY for call in calls) or any(isinstance(n, ast.MatMult) for n in _nodes(end))
+    return is_known and is_short and not is_heavy and not any(isinstance(n, LOOPS) for n in _nodes(end))
 
 
 def _is_known(call: ast.Call, functions: AbstractSet[str]) -> bool:
@@ -147,6 +152,8 @@ def _names(statements: Iterable[ast.stmt], context: type[ast.expr_context]) -> S
             found[node.id] = None
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             found[node.target.id] = None
+        elif context is ast.Store:
+            found.update(dict.fromkeys(brought([node])))
     return tuple(found)
 
 

@@ -216,11 +216,12 @@ def _inner_breaks(explained: Explanation, own: Ownership) -> Iterator[tuple[Brea
 
 _SPLIT = (
     "`{name}` itself is Python then, at each call, also where `fullgraph=True` is asked for: it keeps time, counts,"
-    " adds to lists and says what it said; what it computes is `{inner}`, which is compiled"
+    " adds to lists and says what it said, after what is computed; what it computes is `{inner}`, which is compiled"
 )
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
 _COLLECTED = (
-    "; what compiled code adds is in the list after the call, not within it, and calls of `{name}` alone put it there"
+    "; what compiled code adds is in the list after the call, not within it, and calls of `{name}` alone put it there,"
+    " not from several threads at once"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -253,7 +254,7 @@ def _changes_only(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
     """Whether a statement changes elements where a mask is true, and nothing where it is nowhere so."""
     value = _filled(statement, mask)
     if value is not None:  # torch fills by a mask of bools alone, and with one number
-        return _is_number_at_hand(value)
+        return _is_number_at_hand(value) and not _is_of_module(site, value)
     match statement:
         case ast.Assign(targets=[ast.Subscript(slice=where)], value=value):
             # Any other value may be an error where there is nothing to write: a tensor of so many rows.
@@ -314,6 +315,14 @@ def _keeps_all(part: ast.expr) -> bool:
         case ast.Slice(lower=None, upper=None, step=None) | ast.Constant(value=None):
             return True
     return isinstance(part, ast.Constant) and part.value is ...
+
+
+def _is_of_module(site: Site, node: ast.expr) -> bool:
+    """Whether a value is a parameter or a buffer, by the text: one that fills nothing has zeros as its gradient."""
+    name = re.escape(dotted(node).rpartition(".")[2] or "-")
+    assigned = rf"\.{name}\s*(:[^=\n]{{0,80}})?=[^=\n]{{0,80}}(Parameter|Buffer)\b"
+    registered = rf"register_(parameter|buffer)\(\s*[\"']{name}[\"']"
+    return re.search(f"{assigned}|{registered}", site.text) is not None
 
 
 def _is_number_at_hand(node: ast.expr) -> bool:
