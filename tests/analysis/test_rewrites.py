@@ -452,6 +452,34 @@ def test_a_fill_that_may_have_another_shape_by_its_mask_says_so():
     assert said not in in_place.needs  # which is an error then
 
 
+MODULE_FILL = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        {made}
+
+    def forward(self, x):
+        m = x > 3
+        if not m.all():
+            x = x.masked_fill(~m, self.fill)
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "is_offered"),
+    [
+        ("self.fill = 0.5", True),
+        ("self.fill = torch.nn.Parameter(torch.ones(()))", False),
+        ("self.fill: torch.Tensor = nn.Parameter(torch.ones(()))", False),
+        ("self.register_buffer('fill', torch.ones(()))", False),
+    ],
+)
+def test_what_fills_is_no_parameter_which_would_get_a_gradient(made, is_offered):
+    found = suggestion(MODULE_FILL.format(made=made), BRANCH, "if")
+    is_bare = found is not None and found.after == ("x = x.masked_fill(~m, self.fill)",)
+    assert is_bare is is_offered
+
+
 NESTED = {
     "a flag": ("on", "x = x + 1"),
     "a flag that is off": ("not off", "x = x + 1"),

@@ -13,7 +13,7 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.endings import ending, with_ending
+from compiler_lens.facts.measured.endings import ending, function_at, with_ending
 
 HEAD = "import torch\n\n\n"
 
@@ -120,6 +120,33 @@ def test_a_method_hands_itself_on() -> None:
                 y = self.net(x) if on else x
                 return y
     """).lstrip("\n")
+
+
+def test_a_function_in_another_stays_there_with_what_it_closes_over() -> None:
+    text = HEAD + dedent("""
+        def main(net, log):
+            @torch.compile(backend="eager")
+            def step(x, y):
+                loss = (net(x) - y).pow(2).mean()
+                value = loss.item()
+                if value > 3:
+                    log.warning("large")
+                return loss, value
+
+            return step
+    """).lstrip("\n")
+    new = with_ending(text, function_at(text, 5), "value = loss.item()")
+    assert new is not None
+    assert "        loss = step_computed(x, y)\n        value = loss.item()\n" in new
+    names: dict[str, Any] = {}
+    exec(compile(new, "ends.py", "exec"), names)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        step = names["main"](torch.nn.Linear(2, 2), None)
+        loss, value = step(torch.ones(2), torch.zeros(2))
+    assert loss.item() == value
+    assert not lens.recording.graph_breaks
+    assert [graph.stage.value for graph in lens.recording.graphs] == ["dynamo"]
 
 
 NOT_LIGHT = {

@@ -18,7 +18,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, calls
 from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed, name_at
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import LOOPS, Sources
+from compiler_lens.recording.source_text import LOOPS, Sources, first_line
 
 _FILE = "text.py"
 _NEVER = (
@@ -56,7 +56,7 @@ def ending(text: str, name: str, code: str) -> Ending | None:
     None where the line stands there more than once, the end is no light one, or the text does not show what it reads.
     """
     tree = parsed(text)
-    function = qualified(tree).get(name) if tree else None
+    function = _function(tree, name) if tree else None
     if tree is None or not isinstance(function, ast.FunctionDef) or not _is_plain(function):
         return None
     lines, body = text.split("\n"), function.body
@@ -76,6 +76,26 @@ def ending(text: str, name: str, code: str) -> Ending | None:
     return Ending(site, function, body[:first], core, end, outputs)
 
 
+def function_at(text: str, line: int) -> str:
+    """Return the name of the function that begins at a line, also of one in a function; empty where it is not clear."""
+    tree = parsed(text)
+    name = name_at(text, line)
+    if name or tree is None:
+        return name
+    there = [one.name for one in _functions(tree) if line in {one.lineno, first_line(one)}]
+    return there[0] if len(there) == 1 and _function(tree, there[0]) is not None else ""
+
+
+def _function(tree: ast.Module, name: str) -> ast.AST | None:
+    """Return a function by its qualified name, or the one in another function that alone has a name."""
+    inside = [one for one in _functions(tree) if one.name == name]
+    return qualified(tree).get(name) or (inside[0] if len(inside) == 1 else None)
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
 def with_ending(text: str, name: str, code: str) -> str | None:
     """Return a text in which the end of a function stays Python; None where that cannot be done, or is done."""
     found = ending(text, name, code) if "\r" not in text else None
@@ -85,7 +105,7 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     own = parameters(function)
     in_class = own[:1] == ("self",)
     is_taken = inner in text or is_borrowed(text, function.name)
-    if is_taken or in_class != ("." in name_at(text, function.lineno)):
+    if is_taken or in_class != ("." in name):
         return None
     lines = text.split("\n")
     used = {*_names(found.core, ast.Load), *found.outputs}

@@ -27,7 +27,7 @@ from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling
 from compiler_lens.facts.measured.draws import drawn_at
-from compiler_lens.facts.measured.endings import ending
+from compiler_lens.facts.measured.endings import ending, function_at
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -269,7 +269,7 @@ def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) ->
     known = sources(recording)
     for defined in dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)):
         text = known.texts.get(defined.file, "")
-        name = name_at(text, defined.line)
+        name = function_at(text, defined.line)
         for at, target in ((one.at, one) for one in targets):
             code = at.code.strip() if at and at.file == defined.file and name else ""
             found = ending(text, name, code) if code else None
