@@ -721,9 +721,28 @@ def stepped():
         step(torch.ones(2, 2))
 
 
+def handed_over():
+    blocks = Blocks()
+
+    @torch.compile(backend="eager")
+    def step(model, x):
+        return model(x).sum()
+
+    torch._dynamo.reset()
+    for _ in range(5):
+        step(blocks, torch.ones(2, 2))
+
+
+def test_the_setting_for_a_count_of_a_model_is_offered_also_where_a_function_is_given_it():
+    (asks,) = causes(recorded(handed_over))
+    assert (asks.subject, asks.count, asks.benign) == ("model.up.calls", 4, False)
+    assert asks.fix.setting.name == "torch._dynamo.config.allow_unspec_int_on_nn_module"
+
+
 def test_a_count_of_the_function_around_that_torch_has_learned_varies_is_as_expected():
     (asks,) = causes(recorded(stepped))
     assert (asks.subject, asks.count, asks.benign) == ("blocks.up.calls", 4, False)
+    assert asks.fix.setting.name == "torch._dynamo.config.allow_unspec_int_on_nn_module"
     with torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True):
         (learned,) = causes(recorded(stepped))
     assert (learned.subject, learned.count, learned.benign) == ("blocks.up.calls", 1, True)

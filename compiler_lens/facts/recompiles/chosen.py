@@ -144,6 +144,8 @@ def _of_numbers(
         return _in_module(group[0], is_counted=is_counted, facts=facts)
     if varies and is_int and kind in {CauseClass.CLOSURE, CauseClass.GLOBAL}:
         return others["learned"]
+    if is_counted and is_int and _is_of_a_module(group[0], facts):  # of a model that the function closes over, or gets
+        return others["counted_held"]
     return others["counted"] if is_counted else fix
 
 
@@ -158,6 +160,14 @@ def _in_module(decided: Decided, *, is_counted: bool, facts: Facts) -> Fix:
     return owner["counted"] if is_counted else table.of_class[CauseClass.OBJECT_ATTRIBUTE]
 
 
+def _is_of_a_module(decided: Decided, facts: Facts) -> bool:
+    """Return whether guards, or torch, say that a value is an attribute of a module's."""
+    values = facts.values.get(decided.recompile.compile_id, EntryValues()).values
+    owner = authored(decided.failed.subject).rpartition(".")[0]
+    source = decided.failure.source.rpartition(".")[0] if decided.failure else ""
+    return _OWN_MODULE.search(source) is not None or any(f"type of {owner}.{kept}" in values for kept in _KEPT)
+
+
 def _holder(decided: Decided, facts: Facts) -> _Holder:
     """Return what holds a value, as far as guards and torch say it; a module where nothing is known."""
     this, subject = decided.recompile.compile_id, authored(decided.failed.subject)
@@ -167,8 +177,7 @@ def _holder(decided: Decided, facts: Facts) -> _Holder:
     if subject.endswith("]"):
         return within
     owner = subject.rpartition(".")[0]
-    source = decided.failure.source.rpartition(".")[0] if decided.failure else ""
-    if _OWN_MODULE.search(source) or any(f"type of {owner}.{kept}" in values for kept in _KEPT):
+    if _is_of_a_module(decided, facts):
         return _Holder.MODULE
     if owner in {"self", ""}:
         return _Holder.MODULE if is_of_module else _Holder.OBJECT
