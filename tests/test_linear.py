@@ -24,7 +24,6 @@ from compiler_lens.decode.compilations import name_definitions
 from compiler_lens.decode.op_names import ops_in_kernel_name
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.breaks.remedies import for_line, remedy_for, remedy_table
-from compiler_lens.facts.program.uses import uses
 from compiler_lens.facts.recompiles.causes import _is_made
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.guard_values import EntryValues
@@ -302,12 +301,6 @@ def a_name_that_is_made(size: int) -> Callable[[], object]:
     return lambda: [_is_made("n", c, 3, text) for c, text in zip(rests, texts, strict=True)]
 
 
-def a_container_that_is_made(size: int) -> Callable[[], object]:
-    lines = ("t: " * size, "t = " * size, "t" + " " * size, "t = x." + "x." * size, "t: x" + "x" * size)
-    texts = [Sources({"m.py": f"def f(n):\n    {line!r}\n    return t[n]\n"}) for line in lines]
-    return lambda: [uses(text, "m.py", 3, "n") for text in texts]
-
-
 def keys_in_guards(size: int) -> Callable[[], object]:
     guards = ("kwargs['" * size, "kwargs['" + "a" * size, "kwargs['a'] " * size, "." * size)
     return lambda: [EntryValues({guard: ""}).keys_of("kwargs") for guard in guards]
@@ -317,7 +310,6 @@ RUN_TIME: dict[str, Callable[[int], Callable[[], object]]] = {
     "compiler_lens.facts.breaks.remedies.remedy_for": a_break,
     "compiler_lens.facts.breaks.remedies.for_line": a_line_that_breaks,
     "compiler_lens.facts.recompiles.dimensions._dimension": a_size_in_guards,
-    "compiler_lens.facts.program.uses._Reader._is_container": a_container_that_is_made,
     "compiler_lens.facts.recompiles.causes._is_made": a_name_that_is_made,
     "compiler_lens.facts.recompiles.written._written": a_line_that_writes,
     "compiler_lens.facts.recompiles.written._others": lines_that_may_write,

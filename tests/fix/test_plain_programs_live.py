@@ -62,8 +62,8 @@ def test_a_quotient_whose_gradient_is_lost_is_tried_and_not_recommended(fixed: A
     tried = next(one for one in found["tried"] if "torch.where" in one["offer"])
     assert (tried["results"], tried["helps"]) == ("differ", False)
     assert "gradient" in tried["difference"]
-    assert not any(one["helps"] for one in found["tried"])
-    assert (found["best"], found["not_tried"]) == (None, [])
+    # The branch, and the sum after it, stay Python.
+    assert [one["offer"] for one in found["tried"] if one["helps"]] == ["def step_computed(…): … before if n > 0:"]
 
 
 def test_a_setting_whose_effect_another_cause_hides_is_kept(fixed: Any) -> None:
@@ -202,7 +202,7 @@ def test_a_list_in_each_layer_is_added_to_after_the_call_where_nothing_else_keep
     assert (after["graph_breaks"], after["recompiles"], after["eager_functions"]) == (0, 0, 0)
     assert found["best"]["results"] == "equal"
     assert "+            added.append((self, weights.detach().mean()))" in found["best"]["patch"]
-    assert "+            owner.history.append(value)" in found["best"]["patch"]
+    assert "                owner.history.append(value)" in found["best"]["patch"]
     assert not found["left"]
 
 
@@ -242,7 +242,7 @@ def test_a_mask_a_list_in_each_layer_a_counter_a_length_and_a_warning_are_mended
     assert found["best"]["results"] == "equal"
     patch = found["best"]["patch"]
     assert "+        if mask is not None:\n             scores = scores.masked_fill(" in patch
-    assert "+            owner.history.append(value)" in patch
+    assert "                owner.history.append(value)" in patch
     assert "+torch._dynamo.config.capture_scalar_outputs = True" in patch
 
 

@@ -7,7 +7,6 @@ has another length at each call, and is compiled for each: Python adds to it, af
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -97,7 +96,9 @@ def name_at(text: str, line: int) -> str:
 
 def is_borrowed(text: str, name: str) -> bool:
     """Return whether another class has a method as its own (`forward = Net.forward`): it lacks what this would call."""
-    return re.search(rf"=\s*[\w.]+\.{re.escape(name)}\s*$", text, re.MULTILINE) is not None
+    tree = parsed(text)
+    given = [node.value for node in ast.walk(tree) if isinstance(node, ast.Assign)] if tree else []
+    return any(isinstance(value, ast.Attribute) and value.attr == name for value in given)
 
 
 def books(text: str, name: str) -> Books | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -319,10 +318,20 @@ def _keeps_all(part: ast.expr) -> bool:
 
 def _is_of_module(site: Site, node: ast.expr) -> bool:
     """Whether a value is a parameter or a buffer, by the text: one that fills nothing has zeros as its gradient."""
-    name = re.escape(dotted(node).rpartition(".")[2] or "-")
-    assigned = rf"\.{name}\s*(:[^=\n]{{0,80}})?=[^=\n]{{0,80}}(Parameter|Buffer)\b"
-    registered = rf"register_(parameter|buffer)\(\s*[\"']{name}[\"']"
-    return re.search(f"{assigned}|{registered}", site.text) is not None
+    name, tree = dotted(node).rpartition(".")[2], parsed(site.text)
+    for one in ast.walk(tree) if tree and name else ():
+        match one:
+            case ast.Assign(targets=[ast.Attribute(attr=made)], value=ast.Call() as call) if made == name:
+                is_made = called(call) in {"Parameter", "Buffer"}
+            case ast.AnnAssign(target=ast.Attribute(attr=made), value=ast.Call() as call) if made == name:
+                is_made = called(call) in {"Parameter", "Buffer"}
+            case ast.Call(args=[ast.Constant(value=made), *_]) if made == name:
+                is_made = called(one) in {"register_parameter", "register_buffer"}
+            case _:
+                is_made = False
+        if is_made:
+            return True
+    return False
 
 
 def _is_number_at_hand(node: ast.expr) -> bool:
