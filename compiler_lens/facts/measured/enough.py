@@ -18,11 +18,16 @@ class NotWorth(Enum):
 
 def not_worth(added: Sequence[Offer], now: Observed, before: Observed) -> NotWorth | None:
     """Return why the marks among some offers are not built upon; None where they are, or there are none."""
-    if any(offer.keeps_computed for offer in added):
-        may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
-        if not before.computed <= now.computed | may_lose:
-            return NotWorth.TAKES_TOO_MUCH
-        if not now.is_half_of(before):
-            return NotWorth.ENDS_TOO_LITTLE
+    if takes_too_much(added, now, before):
+        return NotWorth.TAKES_TOO_MUCH
+    if any(offer.keeps_computed for offer in added) and not now.is_half_of(before):
+        return NotWorth.ENDS_TOO_LITTLE
     is_final = any(offer.is_final for offer in added)
     return NotWorth.MORE_OF_ELSE if is_final and not now.spares(before) else None
+
+
+def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> bool:
+    """Return whether marks among some offers keep out of graphs what they may not."""
+    may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
+    is_marked = any(offer.keeps_computed for offer in added)
+    return is_marked and not before.computed <= now.computed | may_lose

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
+from compiler_lens.facts.measured.enough import takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
 from compiler_lens.measure.fix.choices import (
     MANY,
@@ -205,10 +206,8 @@ class Search:
         A function in two leaves lines to Python: compared with the program as it is, a mark would seem to.
         """
         place, now, before = self._place(found.offers), found.observed, than.observed
-        marks = [one for one in found.offers if one.keeps_computed]
-        loses = frozenset[tuple[str, str]]().union(*(one.may_lose for one in marks))
         is_wrong = bool(now.error) or now.results is not before.results or now.whole_cost > before.whole_cost
-        if is_wrong or (marks and not before.computed <= now.computed | loses):
+        if is_wrong or takes_too_much(found.offers, now, before):
             return False
         self._tried[place] = replace(self._tried[place], helps=True)
         return True
