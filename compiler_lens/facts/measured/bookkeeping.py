@@ -29,7 +29,7 @@ from compiler_lens.recording.source_text import Sources, first_line
 
 # Of a function that torch.compile is given, `torch.compiler.disable(recursive=False)` is taken off again (torch 2.13).
 MARK = "_dynamo.decorators.skip"
-_INNER = "_computed"  # after the name of the part that is compiled
+INNER = "_computed"  # after the name of the part that is compiled
 _FILE = "text.py"
 # fmt: off
 _ADDING = frozenset({"append", "extend", "add", "appendleft"})
@@ -394,14 +394,14 @@ def _is_two(text: str, name: str) -> bool:
     tree = parsed(text)
     functions = qualified(tree) if tree else {}
     marks = functions[name].decorator_list if name in functions else []
-    return f"{name}{_INNER}" in functions and any(dotted(mark).endswith(f".{MARK}") for mark in marks)
+    return f"{name}{INNER}" in functions and any(dotted(mark).endswith(f".{MARK}") for mark in marks)
 
 
 def _emptying(text: str, name: str, drained: Sequence[str]) -> str | None:
     """Return a text in which a function that is two empties more lists, once what computes has run."""
     tree = parsed(text)
     function = qualified(tree)[name] if tree else None
-    inner = f"{name.rpartition('.')[2]}{_INNER}"
+    inner = f"{name.rpartition('.')[2]}{INNER}"
     for one in function.body if function else ():
         if not isinstance(one, (ast.Assign, ast.Expr, ast.Return)) or inner not in map(called, calls_in(one)):
             continue
@@ -446,7 +446,7 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR09
         gives = [f"({value})" if isinstance(found.returned.value, ast.Tuple) else value]
     gives += [*outputs, *(one.name if one.is_early else one.code for one in extra)]
     takes = [*([result] if result else []), *outputs, *(one.name for one in extra)]
-    inner = f"{function.name}{_INNER}"
+    inner = f"{function.name}{INNER}"
     is_taken = inner in site.text or is_borrowed(site.text, function.name)
     if is_taken or in_class != ("." in name_at(site.text, function.lineno)):
         return None
@@ -768,7 +768,7 @@ def _is_read_within(text: str, code: str, name: str) -> bool:
     found = _collected(text, places[0]) if len(places) == 1 else None
     if found is None or found.site.function is None:
         return True
-    inner = [f"{name}{_INNER}", *(key for key, one in _named(text) if one is found.site.function)]
+    inner = [f"{name}{INNER}", *(key for key, one in _named(text) if one is found.site.function)]
     nodes = [n for one in _reached(text, [name, *inner]) for n in ast.walk(one) if n is not found.owner]
     if found.attribute:
         of_any = any(getattr(n, key, None) in _OF_ANY for n in nodes for key in ("id", "attr"))

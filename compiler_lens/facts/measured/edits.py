@@ -12,7 +12,7 @@ from itertools import takewhile
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import parsed
-from compiler_lens.facts.measured.bookkeeping import split
+from compiler_lens.facts.measured.bookkeeping import INNER, split
 from compiler_lens.facts.measured.endings import with_ending
 from compiler_lens.facts.measured.folded import asks_by_name
 from compiler_lens.recording.source_text import first_line
@@ -67,7 +67,7 @@ class Split(Struct, frozen=True):
     @property
     def title(self) -> str:
         """The change in a few words of code."""
-        return f"def {self.name.rpartition('.')[2]}_computed(…): …"
+        return f"def {self.name.rpartition('.')[2]}{INNER}(…): …"
 
     @property
     def code(self) -> str:
@@ -85,7 +85,7 @@ class EndApart(Struct, frozen=True):
     @property
     def title(self) -> str:
         """The change in a few words of code."""
-        return f"def {self.name.rpartition('.')[2]}_computed(…): … before {self.begins}"
+        return f"def {self.name.rpartition('.')[2]}{INNER}(…): … before {self.begins}"
 
     @property
     def code(self) -> str:

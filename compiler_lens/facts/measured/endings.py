@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, calls_in, dotted, parameters
-from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed, name_at
+from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, is_borrowed, name_at
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import LOOPS, Sources, first_line
@@ -101,7 +101,7 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     found = ending(text, name, code) if "\r" not in text else None
     if found is None:
         return None
-    site, function, inner = found.site, found.function, f"{found.function.name}_computed"
+    site, function, inner = found.site, found.function, f"{found.function.name}{INNER}"
     own = parameters(function)
     in_class = own[:1] == ("self",)
     is_taken = inner in text or is_borrowed(text, function.name)

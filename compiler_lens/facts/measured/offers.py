@@ -22,7 +22,7 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import collects, leaves_early, lines_of_books, name_at, split
+from compiler_lens.facts.measured.bookkeeping import INNER, collects, leaves_early, lines_of_books, name_at, split
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling
@@ -243,7 +243,7 @@ def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> 
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines
         said = _SPLIT + (_LEAVES if leaves_early(text, name) else "")
-        price, inner_name = said + (_COLLECTED if lines else ""), f"{name.rpartition('.')[2]}_computed"
+        price, inner_name = said + (_COLLECTED if lines else ""), f"{name.rpartition('.')[2]}{INNER}"
         for target, at in here:
             if at.line in kept or ((target, at) in inner and at.code.strip() in lines):
                 yield Offer(target, edits.Split(defined.file, name, lines), price.format(name=name, inner=inner_name))
@@ -254,7 +254,7 @@ def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> 
 def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
     """Return whether a line, in what a function calls, adds to a list what can be kept until the call is over."""
     last = name.rpartition(".")[2]
-    frames = (last, f"{last}_computed", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
+    frames = (last, f"{last}{INNER}", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
     return target.frame in frames and collects(text, at.line)
 
 
@@ -277,7 +277,7 @@ def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) ->
                 continue
             lines = text.split("\n")
             loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
-            said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}_computed")
+            said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}{INNER}")
             yield Offer(
                 target, edits.EndApart(defined.file, name, code), said, is_last_resort=True, keeps_computed=True,
                 may_lose=loses, is_final=True,

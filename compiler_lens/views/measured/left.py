@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.measured.bookkeeping import INNER
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
 from compiler_lens.facts.measured.left import Came, Left, TriedFor
@@ -170,7 +171,7 @@ def _more(seen: Observed, before: Observed) -> str:
 
 def _of(one: StillEager) -> tuple[str, str]:
     """Return what stays the same where a change moves lines, or makes the function two."""
-    return one.function.file, one.function.name.removesuffix("_computed")
+    return one.function.file, one.function.name.removesuffix(INNER)
 
 
 def _at_the_limit(one: StillEager) -> str:
