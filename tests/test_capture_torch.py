@@ -1,12 +1,17 @@
 """What capture asks of torch directly: modes, cache keys, the table of wanted events."""
 
+import contextlib
 import contextvars
 import json
+import threading
 import time
+import types
+from collections.abc import Iterator
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import Any, NoReturn
+from unittest import mock
 
 import pytest
 
@@ -241,6 +246,77 @@ def test_settings_are_rendered_anew_where_one_was_set_also_in_place(monkeypatch:
     with monkeypatch.context() as patched:
         patched.setattr(type(config), "codegen_config", lambda _: pytest.fail("nothing was set"))
         assert asked.lines() == after
+
+
+WAYS = {
+    "nothing": contextlib.nullcontext,
+    "patch": lambda: torch._inductor.config.patch({"triton.cudagraphs": True, "max_fusion_size": 9}),
+    "another value": lambda: torch._inductor.config.patch(max_fusion_size=11),
+    "mock": lambda: mock.patch.object(torch._dynamo.config, "recompile_limit", 5),
+    "a group's": lambda: mock.patch.object(torch._inductor.config.cpp, "threads", 3),
+    "an alias": lambda: torch._dynamo.config.patch(cache_size_limit=6),
+    "changed in place": lambda: added_to(torch._inductor.config.unsafe_marked_cacheable_functions),
+    "what dynamic= patches": lambda: torch._dynamo.config.patch(assume_static_by_default=False),
+}
+
+
+@contextlib.contextmanager
+def added_to(value: dict[str, str]) -> Iterator[None]:
+    value["torch.sin"] = "1"
+    yield
+    value.clear()
+
+
+def compile_anew(**options: Any) -> None:
+    def small(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    code = small.__code__.replace(co_name="small")  # of its own: Dynamo keeps what it compiled by code
+    torch.compile(types.FunctionType(code, globals()), backend="eager", **options)(torch.ones(2))
+
+
+def test_settings_are_seen_however_and_wherever_they_are_made_between_two_compilations() -> None:
+    """The same as whoever looks at all of them finds, also on another thread, and in a context of a task's own."""
+    expected = []
+
+    def compile_with(way: str, dynamic: bool | None = None) -> None:
+        with WAYS[way]():
+            expected.append(dict(settings.Settings().lines()))
+            compile_anew(dynamic=dynamic)
+
+    with compiler_lens.Lens(strict=True) as lens:
+        for way in ("nothing", *WAYS, *WAYS, *reversed(WAYS)):
+            compile_with(way)
+            compile_with("nothing", dynamic=True)
+        with WAYS["patch"]():
+            contextvars.copy_context().run(compile_with, "another value")
+            thread = threading.Thread(target=compile_with, args=("mock",))
+            thread.start()
+            thread.join()
+            compile_with("nothing")
+        torch._inductor.config.load_config({"max_fusion_size": 10})
+        compile_with("nothing")
+        torch._inductor.config.max_fusion_size = settings._entries_of("torch._inductor.config")[
+            "max_fusion_size"
+        ].default
+        compile_with("nothing")
+
+    assert [dict(one.config) for one in lens.recording.compilations] == expected
+    assert len({str(sorted(one.items())) for one in expected}) > len(WAYS)
+
+
+def test_of_the_settings_those_alone_are_looked_at_that_were_set_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    with compiler_lens.Lens(strict=True) as lens:
+        for _ in range(4):
+            compile_anew()
+        monkeypatch.setattr(settings, "_is_as_it_was", lambda _: pytest.fail("all of them were looked at"))
+        for _ in range(3):
+            compile_anew()
+        monkeypatch.undo()
+        set_before = type(torch._dynamo.config).__setattr__
+
+    assert len(lens.recording.compilations) == 7
+    assert type(torch._dynamo.config).__setattr__ is not set_before  # torch's own again
 
 
 class Crowded(dict[contextvars.ContextVar[int], int]):

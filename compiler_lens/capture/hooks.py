@@ -88,6 +88,8 @@ def _enter(tap: Tap, callback: Any, frame: Any, entered: list[FrameRecord]) -> N
     record = tap.enter(facts, owner)
     record.is_eager = dynamo.is_eager(backend)
     entered.append(record)
+    if record.run and not tap.knows(settings.SET):  # from the second on: a lens may be opened for one alone
+        tap.install(SETTING_HOOKS)
     if record.sessions and (owner is not None or "inductor" in facts["backend"]):
         tap.install(INDUCTOR_HOOKS)
     tap.safely("names", _add_names, facts, frame)  # apart: a frame without a name is a frame
@@ -170,6 +172,15 @@ def _stack(tap: Tap, _arguments: Arguments, original: Function) -> Function:
     return hooked
 
 
+def _setting(tap: Tap, _arguments: Arguments, original: Function) -> Function:
+    def hooked(self: Any, name: str, *value: Any) -> Any:
+        if type(name) is str:  # else it is torch's error
+            tap.settings_set.add(name)
+        return original(self, name, *value)
+
+    return hooked
+
+
 # -- graphs
 
 _RECORDS = {stage: name for name, stage in GRAPH_RECORDS.items()}
@@ -201,11 +212,10 @@ def _hook_inductor_if_there(tap: Tap, record: FrameRecord) -> None:
 
 
 def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
-    record = tap.here()
-    if record.is_eager and tap.frame_that_ends() is record:  # nothing is made of the graph, or changes it
-        tap.later(record, "Dynamo graph", lambda moment: _note_graph(tap, moment, GraphStage.DYNAMO, graph_module))
-        return
+    if tap.later("Dynamo graph", lambda moment: _note_graph(tap, moment, GraphStage.DYNAMO, graph_module)):
+        return  # of an eager backend: nothing is made of the graph, or changes it
     _note_graph(tap, tap.moment(), GraphStage.DYNAMO, graph_module)
+    record = tap.here()
     if not record.is_eager:
         record.program = graphs.fingerprint(graph_module)
         _hook_inductor_if_there(tap, record)
@@ -402,6 +412,7 @@ DYNAMO_HOOKS = (
     _aot_graphs(graphs.AOT_TRAINING, "AOT graphs", GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD),
     _aot_graphs(graphs.AOT_INFERENCE, "AOT graph", GraphStage.AOT_INFERENCE),
 )
+SETTING_HOOKS = (Hook(settings.SET, _setting), Hook(settings.TAKEN_BACK, _setting))
 INDUCTOR_HOOKS = (Hook(inductor.POST_GRAD, _post_grad_graph), Hook(inductor.POST_COMPILE, _post_compile))
 CODEGEN_HOOKS = (
     *(before(place, "kernel nodes", _kernel_nodes) for place in inductor.KERNEL_NODES),

@@ -81,6 +81,7 @@ class Tap(TraceHandler):
         self._is_watched = False  # a session wants timed events at once
         self._subscription = Subscription(self)
         self._settings = settings.settings_of_process()
+        self.settings_set: set[str] = set()  # the names of those that were set since hooks are there to hear of it
 
     # -- opening and closing
 
@@ -181,6 +182,10 @@ class Tap(TraceHandler):
             if isinstance(reason, str):
                 for session in self.sessions:
                     session.unavailable(hook.place.fact, reason)
+
+    def knows(self, place: Place) -> bool:
+        """Return whether a hook is in, or this torch has no such place."""
+        return place in self._hooked
 
     def withdraw(self, place: Place) -> None:
         """Take out a hook that is not to stay until the last lens closes."""
@@ -324,11 +329,10 @@ class Tap(TraceHandler):
         """Have a record rendered with what is noted next, if that follows for sure. Nothing in here waits, either."""
         start = time.perf_counter()
         try:
-            frame = self.frame_that_ends()
-            if frame is None or not (name in _BEFORE_END or frame.is_eager):
+            render = functools.partial(self._render_then, name, parameters)
+            if not self.later(name, render, at_the_end=name in _BEFORE_END):
                 return False
             self._heard.add(name)
-            self.later(frame, name, functools.partial(self._render_then, name, parameters))
         except Exception as error:  # noqa: BLE001 -- as in `safely`
             self._keep_error(name, error)
         self.seconds += time.perf_counter() - start
@@ -338,22 +342,27 @@ class Tap(TraceHandler):
         meta, text = structured_trace.rendered(name, parameters, self.local.guards)
         self.keep(moment.record, moment.event(name, meta, text), waits=True)
 
-    def later(self, frame: FrameRecord, where: str, step: Callable[[Moment], object]) -> None:
-        """Do a step with what is noted next of a frame that compiles now."""
-        frame.later.append((where, step, Moment(frame, True, dynamo.compile_context().attempt)))
+    def later(self, where: str, step: Callable[[Moment], object], *, at_the_end: bool = False) -> bool:
+        """Have a step done with what is noted next of the frame that compiles now, as of this moment.
 
-    def frame_that_ends(self) -> FrameRecord | None:
-        """Return the frame that compiles now, if what is noted of it may as well be noted at its end."""
+        Returns False, and does nothing, where that may be long after: but at a frame's end, it is for a backend that
+        may crash, or hang.
+        """
         frames, context = self.local.frames, dynamo.compile_context()
         if self._is_watched or not frames or context is None:
-            return None
+            return False
+        frame = frames[-1]
         known = self.attribution.by_context.get(id(context))
-        return known[0] if known is not None and known[0] is frames[-1] else None
+        if known is None or known[0] is not frame or not (at_the_end or frame.is_eager):
+            return False
+        frame.later.append((where, step, Moment(frame, True, context.attempt)))
+        return True
 
     def print_guards(self, guard_manager: Any) -> None:
         """Print the guards that a frame has got, for their record, which comes when that takes eight times as long."""
-        frame = self.frame_that_ends()
-        if frame is not None and frame.sessions and self._subscription.is_alone:
+        frame = self.here()
+        is_put_off = self._subscription.is_alone and not self._is_watched and self.local.frames[-1:] == [frame]
+        if is_put_off and frame.sessions:
             self.local.guards = guard_manager, printed.guard_tree(guard_manager)
             self._catch_up(frame)
 
@@ -504,7 +513,8 @@ class Tap(TraceHandler):
         record.keep_sources({facts.get("file", ""), defined.get("file", "")}, waits=waits)
 
     def _add_settings(self, facts: dict[str, Any], sessions: tuple[Session, ...]) -> None:
-        facts["config"] = self._settings.lines(facts.get("dynamic"))
+        are_heard = all(callable(self._hooked.get(place)) for place in (settings.SET, settings.TAKEN_BACK))
+        facts["config"] = self._settings.lines(facts.get("dynamic"), self.settings_set if are_heard else None)
         for session in sessions:
             if not session.is_described:
                 self.safely("environment", session.describe_once, facts["config"])

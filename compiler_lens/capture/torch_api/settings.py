@@ -6,11 +6,28 @@ import contextlib
 import functools
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextvars import ContextVar, copy_context
 from operator import attrgetter, is_
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+
+from compiler_lens.capture.torch_api.places import Place
+
+# All settings are set by the one and taken back by the other, also within `patch` and for `triton.cudagraphs`.
+SET, TAKEN_BACK = (
+    Place(
+        "torch.utils._config_module",
+        f"ConfigModule.{name}",
+        "settings that are made between two compilations",
+        ("name",),
+    )
+    for name in ("__setattr__", "__delattr__")
+)
 
 _MODULES = _DYNAMO, _FUNCTORCH, _INDUCTOR = "torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"
 
@@ -24,31 +41,99 @@ _FOR_DYNAMIC = {
 class Settings:
     """The settings of Dynamo, AOTAutograd and Inductor, which are asked for each time a frame compiles.
 
-    Rendering them takes torch 2.11 half a millisecond, so nothing is rendered again while nothing was set since.
+    Rendering them takes torch 2.11 half a millisecond, so nothing is rendered again while nothing was set since. To
+    look at all eight hundred for that is a sixth of what we take of the smallest compilation: where it is heard which
+    ones are set, those are looked at, once a thread has looked at all.
     """
 
     def __init__(self) -> None:
-        self._known: _Values | None = None  # as they were rendered last
-        self._changeable: list[Any] = []  # those of them that can change in place
-        self._said = ""  # by these then
-        self._lines: Mapping[str, str] = {}
+        self._look: _Look | None = None  # the last
+        self._local = threading.local()
 
-    def lines(self, dynamic: bool | None = None) -> Mapping[str, str]:
+    def lines(self, dynamic: bool | None = None, heard: AbstractSet[str] | None = None) -> Mapping[str, str]:
         """Return the settings whose values differ from torch's defaults, as text.
 
         What torch patches while it compiles keeps its value as one that was set: after a mode, or an option, there is
         `max_autotune = False`. What it patches for the frame's `dynamic` is no setting either.
+
+        Args:
+            dynamic: the frame's.
+            heard: the names of all settings that were set since somebody listens, a set that grows; None where nobody
+                does.
         """
-        if not (self._known is not None and _is_as_it_was(self._known) and repr(self._changeable) == self._said):
-            self._known = _values_set()
-            self._lines = {name: value for module in _MODULES for name, value in _lines_of(module).items()}
-            values = self._known[1] if self._known else ()
-            self._changeable = [value for value in values if type(value) not in _CONSTANT]
-            self._said = repr(self._changeable)
+        look = self._look
+        if look is None or not (self._is_as_it_was(look, heard) and repr(look.changeable) == look.said):
+            look = self._look = _look()
+            self._look_closely(look, heard)
         if dynamic is None:
-            return self._lines
+            return look.lines
         patched = {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
-        return {name: value for name, value in self._lines.items() if (name, value) not in patched}
+        return {name: value for name, value in look.lines.items() if (name, value) not in patched}
+
+    def _is_as_it_was(self, look: _Look, heard: AbstractSet[str] | None) -> bool:
+        close: _Close | None = getattr(self._local, "close", None)
+        if (
+            close is not None
+            and close.is_of(look, heard)
+            and all(map(is_, map(close.read, close.places), close.values))
+        ):
+            return True
+        is_same = look.values is not None and _is_as_it_was(look.values)
+        if is_same:
+            self._look_closely(look, heard)
+        return is_same
+
+    def _look_closely(self, look: _Look, heard: AbstractSet[str] | None) -> None:
+        self._local.close = None if heard is None or look.values is None else _close(look, heard)
+
+
+class _Look(Struct, frozen=True):
+    """What was set, when that was last looked at."""
+
+    values: _Values | None  # None where this torch keeps them otherwise
+    changeable: Sequence[Any]  # those of them that can change in place
+    said: str  # by these then
+    lines: Mapping[str, str]
+
+
+class _Close(Struct, frozen=True):
+    """What is looked at again of a look: the settings that may have been set since."""
+
+    look: _Look
+    heard: AbstractSet[str]
+    count: int  # how many were heard then
+    places: Sequence[Any]
+    read: Callable[[Any], Any]
+    values: Sequence[Any]
+
+    def is_of(self, look: _Look, heard: AbstractSet[str] | None) -> bool:
+        """Return whether nothing else was heard since that look."""
+        return self.look is look and self.heard is heard and self.count == len(self.heard)
+
+
+def _look() -> _Look:
+    values = _values_set()
+    lines = {name: value for module in _MODULES for name, value in _lines_of(module).items()}
+    changeable = [value for value in (values[1] if values else ()) if type(value) not in _CONSTANT]
+    return _Look(values, changeable, repr(changeable), lines)
+
+
+def _close(look: _Look, heard: AbstractSet[str]) -> _Close:
+    count = len(heard)  # before they are read: another thread may set one meanwhile
+    every = map(_entries_of, _MODULES)
+    places: Sequence[Any] = (*_unheard(), *(one[name] for one in every for name in tuple(heard) if name in one))
+    read: Callable[[Any], Any] = _OVERRIDE
+    if _variables() is not None:
+        places, read = tuple(map(_OVERRIDE, places)), ContextVar.get
+    return _Close(look, heard, count, places, read, tuple(map(read, places)))
+
+
+@functools.cache
+def _unheard() -> tuple[Any, ...]:
+    """What torch keeps of settings that it sets by other ways, as of those that a reader gets a copy of."""
+    names = [name.removeprefix("_dynamo.config.") for name, _ in _FOR_DYNAMIC]
+    patched = [_entries_of(_DYNAMO)[name] for name in (*names, "_shapes_spec") if name in _entries_of(_DYNAMO)]
+    return (*patched, *(entry for entry in _entries() if type(entry.default) not in _CONSTANT))
 
 
 @functools.cache
@@ -101,7 +186,12 @@ def _variables() -> frozenset[ContextVar[Any]] | None:
 @functools.cache
 def _entries() -> tuple[Any, ...]:
     """What torch keeps of each setting: a module of settings has all of them once it is imported."""
-    return tuple(entry for module in _MODULES for entry in _config(module)._config.values())
+    return tuple(entry for module in _MODULES for entry in _entries_of(module).values())
+
+
+def _entries_of(module: str) -> Mapping[str, Any]:
+    entries: Mapping[str, Any] = _config(module)._config
+    return entries
 
 
 def _config(module: str) -> Any:
