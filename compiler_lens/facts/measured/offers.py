@@ -22,12 +22,12 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import INNER, collects, leaves_early, lines_of_books, name_at, split
+from compiler_lens.facts.measured.bookkeeping import INNER, collects, function_at, leaves_early, lines_of_books, split
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling
 from compiler_lens.facts.measured.draws import drawn_at
-from compiler_lens.facts.measured.endings import ending, function_at
+from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -235,7 +235,7 @@ def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> 
     given = list(dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)))
     for defined in given:
         text = known.texts.get(defined.file, "")
-        name = name_at(text, defined.line)
+        name = function_at(text, defined.line)
         kept = lines_of_books(text, name) if name else frozenset[int]()
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
