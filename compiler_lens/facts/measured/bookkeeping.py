@@ -114,6 +114,12 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
+def is_taken(text: str, name: str) -> bool:
+    """Return whether a file has a name already, or a text that may be one."""
+    tree = parsed(text)
+    return tree is None or name in _identifiers([tree])
+
+
 def is_borrowed(text: str, name: str) -> bool:
     """Return whether another class has a method as its own (`forward = Net.forward`): it lacks what this would call."""
     tree = parsed(text)
@@ -475,8 +481,11 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR09
     gives += [*outputs, *(one.name if one.is_early else one.code for one in extra)]
     takes = [*([result] if result else []), *outputs, *(one.name for one in extra)]
     inner = f"{function.name}{INNER}"
-    is_taken = inner in site.text or is_borrowed(site.text, function.name)
-    if is_taken or in_class != ("." in name_at(site.text, function.lineno)):
+    if (
+        is_taken(site.text, inner)
+        or is_borrowed(site.text, function.name)
+        or in_class != ("." in name_at(site.text, function.lineno))
+    ):
         return None
     pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
     call = f"{'self.' if in_class else ''}{inner}({', '.join([*inputs, *(code for _, code in reads.values())])})"

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, calls_in, dotted, parameters
-from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, function_of, is_borrowed
+from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, function_of, is_borrowed, is_taken
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import LOOPS, Sources
 
@@ -42,18 +43,33 @@ class Ending(Struct, frozen=True):
     core: Sequence[ast.stmt]
     end: Sequence[ast.stmt]
     outputs: Sequence[str]  # what the end reads of the core
+    is_given_apart: bool = False  # the end's first call got a line above it, for what is computed for it
 
     @property
     def lines(self) -> range:
-        """The lines that stay Python."""
-        return range(self.end[0].lineno, (self.function.end_lineno or self.function.lineno) + 1)
+        """The lines that stay Python, or in which something does, as the file has them."""
+        first, last = self.end[0].lineno, self.function.end_lineno or self.function.lineno
+        return range(first - self.is_given_apart, last + 1 - self.is_given_apart)
+
+    def calls(self, name: str) -> bool:
+        """Return whether the first statement of the end calls a function of the file."""
+        return any(isinstance(call.func, ast.Name) and call.func.id == name for call in calls_in(self.end[0]))
 
 
 def ending(text: str, name: str, code: str) -> Ending | None:
     """Return a function, by its qualified name, that ends with the statement in which a line stands.
 
+    What that statement computes for a function that it calls first stands above it then: `return pick(net(x), n)`.
     None where the line stands there more than once, the end is no light one, or the text does not show what it reads.
     """
+    if (found := _ending(text, name, code)) is not None:
+        return found
+    apart = _with_argument_apart(text, name, code)
+    found = _ending(*apart) if apart else None
+    return replace(found, is_given_apart=True) if found else None
+
+
+def _ending(text: str, name: str, code: str) -> Ending | None:
     tree = parsed(text)
     function = function_of(tree, name) if tree else None
     if tree is None or not isinstance(function, ast.FunctionDef) or not _is_plain(function):
@@ -75,6 +91,41 @@ def ending(text: str, name: str, code: str) -> Ending | None:
     return Ending(site, function, body[:first], core, end, outputs)
 
 
+def _with_argument_apart(text: str, name: str, code: str) -> tuple[str, str, str] | None:
+    """Return a text in which a call's first argument, which is computed first, has a line of its own, and the call's.
+
+    None where the line is no statement of the function, or does more before it computes that.
+    """
+    tree = parsed(text)
+    function = function_of(tree, name) if tree else None
+    lines = text.split("\n")
+    body = function.body if isinstance(function, ast.FunctionDef) else []
+    there = [one for one in body if lines[one.lineno - 1].strip() == code and one.lineno == one.end_lineno]
+    called_first = _called_first(there[0]) if len(there) == 1 else None
+    known = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)} if tree else {}
+    match called_first:
+        case ast.Call(func=ast.Name(id=other), args=[ast.Call() as first, *_]) if other in known:
+            pass
+        case _:
+            return None
+    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, there[0].lineno, "", code))
+    if site is None:
+        return None
+    new = site.free((*parameters(known[other]), "computed")[0])
+    rest = site.lines([(first, new)])[0]
+    pad = " " * there[0].col_offset
+    above, below = lines[: there[0].lineno - 1], lines[there[0].lineno :]
+    return "\n".join([*above, f"{pad}{new} = {site.source(first)}", f"{pad}{rest}", *below]), name, rest.strip()
+
+
+def _called_first(node: ast.stmt) -> ast.expr | None:
+    """Return the call that is all of a statement but a `return`, or a name that it is given."""
+    match node:
+        case ast.Return(value=value) | ast.Expr(value=value) | ast.Assign(targets=[ast.Name()], value=value):
+            return value
+    return None
+
+
 def with_ending(text: str, name: str, code: str) -> str | None:
     """Return a text in which the end of a function stays Python; None where that cannot be done, or is done."""
     found = ending(text, name, code) if "\r" not in text else None
@@ -83,10 +134,9 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     site, function, inner = found.site, found.function, f"{found.function.name}{INNER}"
     own = parameters(function)
     in_class = own[:1] == ("self",)
-    is_taken = inner in text or is_borrowed(text, function.name)
-    if is_taken or in_class != ("." in name):
+    if is_taken(text, inner) or is_borrowed(text, function.name) or in_class != ("." in name):
         return None
-    lines = text.split("\n")
+    lines = site.text.split("\n")
     used = {*_names(found.core, ast.Load), *found.outputs}
     given = ", ".join(one for one in own if one in used and not (in_class and one == "self"))
     pad, deep = " " * function.col_offset, " " * function.body[0].col_offset
