@@ -61,6 +61,16 @@ PROGRAMS = {
             return x / (scale + 1), scale
         """,
     ),
+    "numbers of a tensor, one after the other": (
+        "for n in set((x > 1).long().tolist()):",
+        """
+        def step(x, weights):
+            y = (x * sum(weights)).sin()
+            for n in set((x > 1).long().tolist()):
+                y = y + n
+            return y
+        """,
+    ),
 }
 
 
@@ -156,6 +166,7 @@ NOT_LIGHT = {
     "a module of what it is given": "    return net.head(y) if y.sum() > 0 else y",
     "a product of matrices": "    return y @ y if y.sum() > 0 else y",
     "a layer's function": "    return F.linear(y, y) if y.sum() > 0 else y",
+    "a loop over rows": "    for row in y:\n        if y.sum() > 0:\n            y = y - row\n    return y",
     "a loop": "    while y.sum() > 0:\n        y = y - 1\n    return y",
     "another function that it was given": "    return net(y) if y.sum() > 0 else y",
     "a name that may not be there": "    return z if y.sum() > 0 else y",
@@ -264,6 +275,53 @@ def test_what_is_computed_for_a_function_that_stays_python_is_compiled() -> None
     apart = with_ending(text, "step", LAST)
     assert apart is not None
     assert run(apart, compiled=True)[1], "without the mark torch compiles that function by itself"
+
+
+OF_A_CLASS = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(3, 3)
+        torch.nn.init.eye_(self.net.weight)
+
+    def pick(self, scores, seen):
+        for n in set(seen.tolist()):
+            if scores[n] > 0:
+                return scores * 2
+        return self.halved(scores)
+
+    def halved(self, scores):
+        return scores / 2
+
+    def head(self, x):
+        return self.net(x)
+
+    def forward(self, x, weights):
+        return self.pick(self.net(x * sum(weights))[:2], torch.arange(2))
+
+
+step = Model()
+"""
+
+
+def test_a_method_that_stays_python_is_called_by_the_end() -> None:
+    text, last = HEAD + OF_A_CLASS.lstrip(), "return self.pick(self.net(x * sum(weights))[:2], torch.arange(2))"
+    head = "def pick(self, scores, seen):"
+    mark = Lines("ends.py", 10, (head,), ("@torch.compiler.disable", head))
+    new = edited(EndApart("ends.py", "Model.forward", last, mark), {"ends.py": text}, "ends.py")
+    assert new is not None
+    assert "        scores = self.forward_computed(x, weights)\n        return self.pick(scores, " in new["ends.py"]
+    found = ending(text, "Model.forward", last)
+    assert found is not None
+    assert (found.calls("Model.pick"), found.calls("pick")) == (True, False)
+    assert ending(text.replace(last, "return self.head(x.sin())"), "Model.forward", "return self.head(x.sin())") is None
+    torch.manual_seed(0)
+    wanted, _ = run(text, compiled=False)
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        result, breaks = run(new["ends.py"], compiled=compiled)
+        torch.testing.assert_close(result, wanted, rtol=0, atol=0, equal_nan=True)
+        assert not breaks
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, calls_in, dotted, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, Function, called, calls_in, dotted, parameters
 from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, function_of, is_borrowed, is_taken
+from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import LOOPS, Sources
 
@@ -52,8 +53,9 @@ class Ending(Struct, frozen=True):
         return range(first - self.is_given_apart, last + 1 - self.is_given_apart)
 
     def calls(self, name: str) -> bool:
-        """Return whether the first statement of the end calls a function of the file."""
-        return any(isinstance(call.func, ast.Name) and call.func.id == name for call in calls_in(self.end[0]))
+        """Return whether the first statement of the end calls a function, by its qualified name."""
+        owner, _, last = name.rpartition(".")
+        return any(dotted(call.func) == (f"self.{last}" if owner else last) for call in calls_in(self.end[0]))
 
 
 def ending(text: str, name: str, code: str) -> Ending | None:
@@ -81,7 +83,7 @@ def _ending(text: str, name: str, code: str) -> Ending | None:
         return None
     first = int(ast.get_docstring(function, clean=False) is not None)
     core, end = body[first : with_it[0]], body[with_it[0] :]
-    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)) or not _is_light(end, tree):
+    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)) or not _is_light(end, _known(tree, name)):
         return None
     read, stored = _names(end, ast.Load), _names(core, ast.Store)
     outputs = [n for n in stored if n in read]
@@ -102,16 +104,19 @@ def _with_argument_apart(text: str, name: str, code: str) -> tuple[str, str, str
     body = function.body if isinstance(function, ast.FunctionDef) else []
     there = [one for one in body if lines[one.lineno - 1].strip() == code and one.lineno == one.end_lineno]
     called_first = _called_first(there[0]) if len(there) == 1 else None
-    known = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)} if tree else {}
+    known = _known(tree, name) if tree else {}
     match called_first:
-        case ast.Call(func=ast.Name(id=other), args=[ast.Call() as first, *_]) if other in known:
-            pass
+        case ast.Call(func=other, args=[ast.Call() | ast.Subscript() | ast.BinOp() as first, *_]) if calls_in(first):
+            callee = known.get(dotted(other))
         case _:
             return None
+    if callee is None:
+        return None
     site = site_at(Sources({_FILE: text}), SourceLine(_FILE, there[0].lineno, "", code))
     if site is None:
         return None
-    new = site.free((*parameters(known[other]), "computed")[0])
+    taken = [one for one in parameters(callee) if one != "self"]
+    new = site.free((*taken, "computed")[0])
     rest = site.lines([(first, new)])[0]
     pad = " " * there[0].col_offset
     above, below = lines[: there[0].lineno - 1], lines[there[0].lineno :]
@@ -170,20 +175,45 @@ def _is_plain(function: ast.FunctionDef) -> bool:
     )
 
 
-def _is_light(end: Sequence[ast.stmt], tree: ast.Module) -> bool:
-    """Return whether statements compute little, as far as the text shows: no loop, and no module is called."""
-    functions = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | set(vars(builtins))
+def _known(tree: ast.Module, name: str) -> Mapping[str, Function]:
+    """Return the functions that one of a file may call, as it writes them: `pick`, and `self.pick` of its class.
+
+    No method is among them that calls more of its object than methods: that may be a layer.
+    """
+    owner = f"{name.rpartition('.')[0]}."
+    found = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+    own = {f"self.{key.removeprefix(owner)}": one for key, one in qualified(tree).items() if key.startswith(owner)}
+    if owner == ".":
+        return found
+    return found | {key: one for key, one in own.items() if _called_of_self(one) <= own.keys()}
+
+
+def _called_of_self(function: Function) -> frozenset[str]:
+    names = (dotted(call.func) for call in calls_in(function))
+    return frozenset(name for name in names if name.startswith("self."))
+
+
+def _is_light(end: Sequence[ast.stmt], known: Mapping[str, Function]) -> bool:
+    """Return whether statements compute little, as far as the text shows: no module is called, and no loop computes.
+
+    A loop over the numbers of a tensor breaks a graph in any case.
+    """
     calls = [call for one in end for call in calls_in(one)]
-    is_known = all(_is_known(call, functions) for call in calls)
+    is_known = all(_is_known(call, {*known, *vars(builtins)}) for call in calls)
     is_short = len(calls) + sum(isinstance(n, ast.BinOp) for n in _nodes(end)) <= _MOST
     is_heavy = any(called(call) in _HEAVY for call in calls) or any(isinstance(n, ast.MatMult) for n in _nodes(end))
-    return is_known and is_short and not is_heavy and not any(isinstance(n, LOOPS) for n in _nodes(end))
+    loops = [n for n in _nodes(end) if isinstance(n, LOOPS) and not _is_over_numbers(n)]
+    return is_known and is_short and not is_heavy and not loops
+
+
+def _is_over_numbers(node: ast.AST) -> bool:
+    return isinstance(node, ast.For) and any(called(call) == "tolist" for call in calls_in(node.iter))
 
 
 def _is_known(call: ast.Call, functions: AbstractSet[str]) -> bool:
+    if dotted(call.func) in functions:
+        return True
     match call.func:
-        case ast.Name(id=name):
-            return name in functions
         case ast.Attribute(attr=name):
             return name in _METHODS or dotted(call.func).partition(".")[0] in _OF
     return False
