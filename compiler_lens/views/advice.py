@@ -250,7 +250,10 @@ def why(card: BreakCard) -> str:
     if card.remedy is None:
         return sentence(one_line(card.cause.explanation, 600) or card.gb_type)
     from_there = [_of_line(at, card) for at in ((card.computed,) if card.computed else card.taken)]
-    return f"{card.remedy.why} It comes from {' and '.join(from_there[:_FROM])}." if from_there else card.remedy.why
+    said = card.cause.context.partition(": ")[2] if card.remedy.is_quoted else ""
+    quoted = f" It says `{one_line(said, 200)}`." if said else ""
+    comes = f" It comes from {' and '.join(from_there[:_FROM])}." if from_there else ""
+    return f"{card.remedy.why}{quoted}{comes}"
 
 
 def _of_line(at: SourceLine, card: BreakCard) -> str:

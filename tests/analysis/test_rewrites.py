@@ -2204,3 +2204,39 @@ def test_an_array_of_numpys_is_no_tensor():
     text = HEAD + "def f(x):\n    ranks = {}\n    m = x > 0\n    return ranks[m].sum()\n"
     assert suggestion(text.format("torch.argsort(x)"), SHAPE, "return") is not None
     assert suggestion(text.format("np.argsort(x) + 1"), SHAPE, "return") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("x.sum(-1, keepdim=x.shape[1] > 2)", "x.sum(-1, keepdim=True if x.shape[1] > 2 else False)"),
+        ("torch.sum(x, -1, wide)", "torch.sum(x, -1, True if wide else False)"),
+        ("torch.sort(x, descending=wide, dim=-1)[0]", "torch.sort(x, descending=True if wide else False, dim=-1)[0]"),
+        ("x.sort(-1, wide)[0]", "x.sort(-1, True if wide else False)[0]"),
+        (
+            "x.sum(-1, keepdim=(wide if wide else wide))",
+            "x.sum(-1, keepdim=(True if (wide if wide else wide) else False))",
+        ),
+    ],
+)
+def test_a_flag_that_is_a_comparison_of_sizes_is_decided_by_python(line, after):
+    source = f"def f(x):\n    wide = x.shape[1] > 2\n    return {line}\n"
+    with torch._dynamo.config.patch(assume_static_by_default=False):
+        found = proven(source)
+    assert (found.after, found.needs) == ((f"return {after}",), "")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("F.dropout(x, 0.5, wide)", "<function dropout at 0x7f>: dropout(): argument 'train' (position 3)"),
+        ("x.sum(*flags)", "sum: sum(): argument 'keepdim' (position 2)"),
+        ("x.sum(-1, wide) + x.sum(-1, wide)", "sum: sum(): argument 'keepdim' (position 2)"),
+        ("self.sum(x, wide)", "sum: sum(): argument 'keepdim' (position 2)"),
+        ("x.amax(-1, wide)", "sum: sum(): argument 'keepdim' (position 2)"),
+        ("x.sum(-1)", "sum: sum(): argument 'keepdim' (position 2)"),
+    ],
+)
+def test_a_flag_is_left_where_it_does_not_show_which_one_is_refused(line, said):
+    cause = BreakCause("TypeError when making fake tensor call", context=f"TypeError {said} must be bool, not SymBool")
+    assert suggestion(f"{HEAD}def f(self, x, wide, flags):\n    return {line}\n", cause, line) is None

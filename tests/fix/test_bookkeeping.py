@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.bookkeeping import collects, split
+from compiler_lens.facts.measured.bookkeeping import collects, function_at, split
 from compiler_lens.facts.measured.edits import Split
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
@@ -237,6 +237,49 @@ def test_a_decorated_function_in_two_is_compiled_whole(capfd: pytest.CaptureFixt
     found, (_, _, left), breaks, number = run(new.removeprefix(HEAD), compiled=False)
     assert are_same((results, seen, []), (found, left, breaks))
     assert (capfd.readouterr(), number) == (said, 1)
+
+
+INSIDE = """
+def Model():
+    seen, scale = SEEN["n"], torch.ones(4)
+
+    @torch.compile(backend="eager")
+    def step(x):
+        y = (x * scale).sum()
+        if y.item() > 8:
+            print("large", y.item())
+        seen.append(1)
+        return y
+
+    return step
+"""
+
+
+def test_a_function_in_another_is_two_there_with_what_it_closes_over(capfd: pytest.CaptureFixture[str]) -> None:
+    text = HEAD + INSIDE
+    name = function_at(text, text[: text.index("    def step")].count("\n") + 1)
+    new = split(text, name)
+    assert new is not None
+    assert split(text, name, ("seen.append(1)",)) is None  # what it comes to is not looked for
+    assert "\n\n\n    def step_computed(x):" not in new
+    results, (_, _, seen), broken, _ = run(INSIDE, compiled=False)
+    said = capfd.readouterr()
+    assert broken
+    found, (_, _, left), breaks, number = run(new.removeprefix(HEAD), compiled=False)
+    assert are_same((results, seen, []), (found, left, breaks))
+    assert (capfd.readouterr(), number) == (said, 1)
+
+
+def test_a_function_in_another_is_offered_in_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, text = str(tmp_path / "books.py"), HEAD + INSIDE
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+    module = ModuleType("books")
+    exec(compile(text, file, "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        module.__dict__["Model"]()(torch.ones(4))
+    offers = observed(lens.recording, Ownership((str(tmp_path),))).offers
+    assert [one.edit for one in offers if isinstance(one.edit, Split)] == [Split(file, "step")]
 
 
 COLLECTED = """
@@ -631,6 +674,31 @@ def f(x, left):
     y = x * 2
     print(left.get())
     return y
+""",
+    "a list that a function which it calls reads": """
+def number():
+    return len(TIMES)
+
+def f(x):
+    y = x * 2
+    TIMES.append(1)
+    z = y * number()
+    return z
+""",
+    "a list of the function around, which another one in it reads": """
+def around():
+    times = []
+
+    def number():
+        return len(times)
+
+    def f(x):
+        y = x * 2
+        times.append(1)
+        z = y * number()
+        return z
+
+    return f
 """,
     "no books": """
 def f(x):

@@ -13,7 +13,9 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.endings import ending, function_at, with_ending
+from compiler_lens.facts.measured.bookkeeping import function_at
+from compiler_lens.facts.measured.edits import EndApart, Lines, edited
+from compiler_lens.facts.measured.endings import ending, with_ending
 
 HEAD = "import torch\n\n\n"
 
@@ -57,6 +59,16 @@ PROGRAMS = {
             x = y + 1
             scale = y.abs().max().item()
             return x / (scale + 1), scale
+        """,
+    ),
+    "numbers of a tensor, one after the other": (
+        "for n in set((x > 1).long().tolist()):",
+        """
+        def step(x, weights):
+            y = (x * sum(weights)).sin()
+            for n in set((x > 1).long().tolist()):
+                y = y + n
+            return y
         """,
     ),
 }
@@ -154,6 +166,7 @@ NOT_LIGHT = {
     "a module of what it is given": "    return net.head(y) if y.sum() > 0 else y",
     "a product of matrices": "    return y @ y if y.sum() > 0 else y",
     "a layer's function": "    return F.linear(y, y) if y.sum() > 0 else y",
+    "a loop over rows": "    for row in y:\n        if y.sum() > 0:\n            y = y - row\n    return y",
     "a loop": "    while y.sum() > 0:\n        y = y - 1\n    return y",
     "another function that it was given": "    return net(y) if y.sum() > 0 else y",
     "a name that may not be there": "    return z if y.sum() > 0 else y",
@@ -208,4 +221,138 @@ def test_fix_tries_an_end_in_python_when_nothing_else_is_left(
     found = json.loads(capsys.readouterr().out)["best"]
     assert found["results"] == "equal"
     assert (found["after"]["graph_breaks"], found["after"]["eager_functions"]) == (0, 0)
+    assert "+def step_computed(x, weights):" in found["patch"]
+
+
+PICKED = """
+def net(x):
+    return (x * 2).sin()
+
+
+def pick(scores, seen, power=2.0):
+    scores = scores ** power
+    for n in set(seen.tolist()):
+        if scores[n] > 0:
+            scores[n] = scores[n] / 2
+    return scores.softmax(0)
+
+
+def step(x, weights):
+    return pick(net(x * sum(weights)), torch.arange(2), 3.0)
+"""
+LAST = "return pick(net(x * sum(weights)), torch.arange(2), 3.0)"
+
+
+def test_what_is_computed_for_a_function_that_stays_python_is_compiled() -> None:
+    mark = Lines(
+        "ends.py",
+        8,
+        ("def pick(scores, seen, power=2.0):",),
+        ("@torch.compiler.disable", "def pick(scores, seen, power=2.0):"),
+    )
+    text = HEAD + PICKED.lstrip()
+    new = edited(EndApart("ends.py", "step", LAST, mark), {"ends.py": text}, "ends.py")
+    assert new is not None
+    assert new["ends.py"].endswith(
+        dedent("""
+        @torch._dynamo.decorators.skip
+        def step(x, weights):
+            scores = step_computed(x, weights)
+            return pick(scores, torch.arange(2), 3.0)
+
+
+        def step_computed(x, weights):
+            scores = net(x * sum(weights))
+            return scores
+    """)
+    )
+    wanted, _ = run(text, compiled=False)
+    for compiled in (False, True):
+        found, breaks = run(new["ends.py"], compiled=compiled)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+        assert not breaks
+    assert run(text, compiled=True)[1], "nothing broke: the test proves nothing"
+    apart = with_ending(text, "step", LAST)
+    assert apart is not None
+    assert run(apart, compiled=True)[1], "without the mark torch compiles that function by itself"
+
+
+OF_A_CLASS = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(3, 3)
+        torch.nn.init.eye_(self.net.weight)
+
+    def pick(self, scores, seen):
+        for n in set(seen.tolist()):
+            if scores[n] > 0:
+                return scores * 2
+        return self.halved(scores)
+
+    def halved(self, scores):
+        return scores / 2
+
+    def head(self, x):
+        return self.net(x)
+
+    def forward(self, x, weights):
+        return self.pick(self.net(x * sum(weights))[:2], torch.arange(2))
+
+
+step = Model()
+"""
+
+
+def test_a_method_that_stays_python_is_called_by_the_end() -> None:
+    text, last = HEAD + OF_A_CLASS.lstrip(), "return self.pick(self.net(x * sum(weights))[:2], torch.arange(2))"
+    head = "def pick(self, scores, seen):"
+    mark = Lines("ends.py", 10, (head,), ("@torch.compiler.disable", head))
+    new = edited(EndApart("ends.py", "Model.forward", last, mark), {"ends.py": text}, "ends.py")
+    assert new is not None
+    assert "        scores = self.forward_computed(x, weights)\n        return self.pick(scores, " in new["ends.py"]
+    found = ending(text, "Model.forward", last)
+    assert found is not None
+    assert (found.calls("Model.pick"), found.calls("pick")) == (True, False)
+    assert ending(text.replace(last, "return self.head(x.sin())"), "Model.forward", "return self.head(x.sin())") is None
+    torch.manual_seed(0)
+    wanted, _ = run(text, compiled=False)
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        result, breaks = run(new["ends.py"], compiled=compiled)
+        torch.testing.assert_close(result, wanted, rtol=0, atol=0, equal_nan=True)
+        assert not breaks
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return pick(x, net(x))",  # it is no first argument
+        "return pick(*net(x))",
+        "return pick(x, net(x)).sum() + 1",
+        "return other(net(x), x)",  # nobody knows what that is
+        "x.y = pick(net(x), x)",  # what is written to is asked for first, or not: no name
+        "return pick(net(x), net)(x)",
+    ],
+)
+def test_an_argument_stays_where_it_is_not_the_first_thing_that_is_computed(line: str) -> None:
+    text = f"{HEAD}{PICKED.lstrip().partition('def step')[0]}def step(x, other):\n    {line}\n"
+    assert ending(text, "step", line) is None
+    there = text.replace(f"    {line}", "    return pick(net(x), x)")
+    found = ending(there, "step", "return pick(net(x), x)")
+    assert found is not None
+    assert (found.lines.start, found.calls("pick"), found.calls("net")) == (len(there.split("\n")) - 1, True, False)
+
+
+def test_fix_keeps_sampling_after_a_network_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call = "compiled = torch.compile(step)\nfor n in range(1, 4):\n    compiled(torch.ones(4, requires_grad=True) / n, [1.0, 2.0])\n"
+    Path("generate.py").write_text(f"{HEAD}{PICKED.lstrip()}\n\n{call}")
+    assert main(["fix", "--json", "--own-inputs", "generate.py"]) == 0
+    found = json.loads(capsys.readouterr().out)["best"]
+    assert found["results"] == "equal"
+    assert (found["after"]["graph_breaks"], found["after"]["eager_functions"]) == (0, 0)
+    assert "+@torch.compiler.disable(" in found["patch"]
     assert "+def step_computed(x, weights):" in found["patch"]

@@ -147,6 +147,37 @@ def test_nothing_is_offered_where_a_condition_fails(source: str) -> None:
     assert explain(recording).coverage.functions
 
 
+WITHIN = """
+    import torch
+
+    def scaled(rows, x):
+        y = x * len(rows)
+        torch._dynamo.graph_break()
+        return y.sum(0)
+
+    @torch.compile(backend="eager", dynamic=False)
+    def step(x, rows):
+        y = x * 2
+        return scaled(rows, y)
+
+    def each(x, rows):
+        result = step(x, rows)
+        return result + 1
+
+    def main():
+        return [each(torch.ones(n, 4), [1, 2]) for n in (5, 6, 7, 3)]
+"""
+
+
+def test_a_call_of_another_function_gets_no_mark_of_what_that_one_calls() -> None:
+    """A function that a compiled one calls is compiled by itself where it breaks; torch names the call of the first."""
+    text = dedent(WITHIN)
+    _, recording = ran(text)
+    subjects = {cause.subject for report in explain(recording).recompiles for cause in report.causes}
+    assert "x.shape[0]" in subjects
+    assert not any("maybe_mark_dynamic(rows" in new for new in changed(text, recording).values())
+
+
 ARRAY = """
     import numpy as np
     import torch

@@ -5,7 +5,7 @@
 """
 
 # What breaks is often what a linter would not have either.
-# ruff: noqa: FURB192, LOG015, UP032, N801, N805, N812, NPY002, PTH110, PTH123, RUF012, T100
+# ruff: noqa: FURB192, LOG015, SIM210, UP032, N801, N805, N812, NPY002, PTH110, PTH123, RUF012, T100
 
 import contextlib
 import contextvars
@@ -1348,6 +1348,16 @@ class number_not_known_2(Case):
 
     def mended(x):
         return x * torch.where(x.sum() > 3, 2.0, 1.0)
+
+
+class flag_of_sizes(Case):
+    config = {"assume_static_by_default": False}
+
+    def broken(x):
+        return x.sum(-1, keepdim=x.shape[1] > 2)
+
+    def mended(x):
+        return x.sum(-1, keepdim=True if x.shape[1] > 2 else False)
 
 
 class wrong_shapes(Case):

@@ -22,6 +22,7 @@ from compiler_lens.facts.data_file import read_data
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
 from compiler_lens.recording.source_text import Sources
+from compiler_lens.views.advice import why
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -399,3 +400,10 @@ def test_no_remedy_is_hidden_by_another():
     """Two without words of their own for one type: the second would never be seen."""
     plain = [(gb_type, remedy.shown) for remedy in REMEDIES if not remedy.about for gb_type in remedy.gb_types]
     assert len(plain) == len(set(plain))
+
+
+def test_the_error_that_a_line_raises_is_said():
+    _, recording, _ = compiled(table.flag_of_sizes, table.flag_of_sizes.broken, table.Case.inputs)
+    (card,) = explain(recording).cards
+    assert why(card).endswith(" It says `sum(): argument 'keepdim' must be bool, not SymBool`.")
+    assert [one.name for one in REMEDIES if one.is_quoted] == ["flag_of_sizes", "wrong_shapes"]

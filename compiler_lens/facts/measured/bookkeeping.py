@@ -94,6 +94,32 @@ def name_at(text: str, line: int) -> str:
     return next((name for name, lines in begin.items() if line in lines), "")
 
 
+def function_at(text: str, line: int) -> str:
+    """Return the name of the function that begins at a line, also of one in a function; empty where it is not clear."""
+    tree = parsed(text)
+    name = name_at(text, line)
+    if name or tree is None:
+        return name
+    there = [one.name for one in _functions(tree) if line in {one.lineno, first_line(one)}]
+    return there[0] if len(there) == 1 and function_of(tree, there[0]) is not None else ""
+
+
+def function_of(tree: ast.Module, name: str) -> ast.AST | None:
+    """Return a function by its qualified name, or the one in another function that alone has a name."""
+    inside = [one for one in _functions(tree) if one.name == name]
+    return qualified(tree).get(name) or (inside[0] if len(inside) == 1 else None)
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def is_taken(text: str, name: str) -> bool:
+    """Return whether a file has a name already, or a text that may be one."""
+    tree = parsed(text)
+    return tree is None or name in _identifiers([tree])
+
+
 def is_borrowed(text: str, name: str) -> bool:
     """Return whether another class has a method as its own (`forward = Net.forward`): it lacks what this would call."""
     tree = parsed(text)
@@ -104,7 +130,7 @@ def is_borrowed(text: str, name: str) -> bool:
 def books(text: str, name: str) -> Books | None:
     """Return what a function, by its qualified name, has of both; None where they cannot be told apart."""
     tree = parsed(text)
-    function = qualified(tree).get(name) if tree else None
+    function = function_of(tree, name) if tree else None
     if not isinstance(function, ast.FunctionDef) or not _is_plain(function):
         return None
     if not all(dotted(getattr(mark, "func", mark)).endswith("torch.compile") for mark in function.decorator_list):
@@ -149,7 +175,7 @@ def _told_apart(
         elif one in computing:
             core.append(one)
         elif not _stored([one]) & _loaded(rest):
-            if not _may_wait(one, rest):
+            if not _may_wait(site, one, rest):
                 return None
             after.append(one)
         elif _draws(one) and not _loaded([one]) & _stored(core) and not _may_draw(site, core):
@@ -280,7 +306,7 @@ def _may_draw(site: Site, core: Sequence[ast.stmt]) -> bool:
     return any({"random", "rng"} & set(dotted(call.func).split(".")) for call in calls)
 
 
-def _may_wait(node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
+def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     """Return whether a statement that keeps books does the same after some others."""
     if isinstance(node, ast.Assign) and _asks(node):  # a clock that is asked in between, a number of a series
         return False
@@ -303,7 +329,14 @@ def _may_wait(node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     names = {dotted(n) for n in ast.walk(written)} - {"", "self"}
     # A method may read what is written.
     is_called = any(dotted(call.func).startswith("self.") for one in rest for call in calls_in(one))
-    return not names & texts and not is_called
+    return not names & texts and not is_called and not _is_mentioned_beyond(site, next(_roots(written), ""), rest)
+
+
+def _is_mentioned_beyond(site: Site, name: str, rest: Sequence[ast.stmt]) -> bool:
+    """Return whether functions of the file that some statements may come to mention a name that is not the object."""
+    is_open = any(not is_pure_call(call) for one in rest for call in calls_in(one))
+    beyond = [one for one in _come_to(site.text, rest) if one not in rest and one is not site.function]
+    return is_open and name != "self" and name in _identifiers(beyond)
 
 
 # -- names
@@ -372,7 +405,8 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
         collected: lines, of functions that this one calls, that add to a list of the module's, or of an object's:
             compiled code keeps what they add in a list that each call finds empty. It may be two already then.
     """
-    if "\r" in text:
+    is_inside = bool(collected) and name not in dict(_named(text))  # of another function: what it comes to is not known
+    if "\r" in text or is_inside:
         return None
     drained: list[str] = []
     for line in collected:
@@ -447,8 +481,11 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR09
     gives += [*outputs, *(one.name if one.is_early else one.code for one in extra)]
     takes = [*([result] if result else []), *outputs, *(one.name for one in extra)]
     inner = f"{function.name}{INNER}"
-    is_taken = inner in site.text or is_borrowed(site.text, function.name)
-    if is_taken or in_class != ("." in name_at(site.text, function.lineno)):
+    if (
+        is_taken(site.text, inner)
+        or is_borrowed(site.text, function.name)
+        or in_class != ("." in name_at(site.text, function.lineno))
+    ):
         return None
     pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
     call = f"{'self.' if in_class else ''}{inner}({', '.join([*inputs, *(code for _, code in reads.values())])})"
@@ -473,7 +510,7 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR09
         core += [line for line in _chunk(found, found.returned) if line.lstrip().startswith("#")]
     core += [f"{deep}return {', '.join(gives)}"] if gives else []
     end = function.end_lineno or function.lineno
-    apart = [""] if in_class else ["", ""]
+    apart = [""] if function.col_offset else ["", ""]
     new = [*lines[: function.lineno - 1], f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *lines[end:]]
     return "\n".join(new)
 
@@ -730,21 +767,30 @@ def _is_new_list(node: ast.expr | None) -> bool:
     return False
 
 
-def _reached(text: str, names: Sequence[str]) -> Sequence[Function]:
+def _reached(text: str, names: Sequence[str]) -> Sequence[ast.AST]:
     """Return the functions of a file that some, by qualified names, may come to: all of which they mention the name.
 
     Modules are called by their `forward`, hooks by torch, and operators by Python.
     """
+    functions = dict(_named(text))
+    return _come_to(text, [functions[name] for name in names if name in functions])
+
+
+def _come_to(text: str, begin: Sequence[ast.AST]) -> Sequence[ast.AST]:
+    """Return some pieces of a file, and its functions that they may come to, those in other functions among them."""
     tree = parsed(text)
-    functions = qualified(tree) if tree else {}
-    hooks = [call for call in (calls_in(tree) if tree else ()) if called(call).startswith("register_")]
-    found: dict[Function, None] = {}
-    left = [functions[name] for name in names if name in functions]
+    nodes = list(ast.walk(tree)) if tree else []
+    methods = qualified(tree) if tree else {}
+    inner = [one for one in nodes if isinstance(one, Function) and one not in methods.values()]
+    functions = [*methods.items(), *((one.name, one) for one in inner)]
+    hooks = [n for n in nodes if isinstance(n, ast.Call) and called(n).startswith("register_")]
+    found: dict[ast.AST, None] = {}
+    left = list(begin)
     known = _identifiers(hooks) | {"forward"}
     while left:
         found.update(dict.fromkeys(left))
         known |= _identifiers(left)
-        left = [one for name, one in functions.items() if one not in found and _is_mentioned(name, known)]
+        left = [one for name, one in functions if one not in found and _is_mentioned(name, known)]
     return list(found)
 
 

@@ -35,6 +35,7 @@ class Mark(Struct, frozen=True):
     """The mark on a function."""
 
     lines: Lines
+    name: str  # of the function, qualified
     price: str
     may_lose: frozenset[tuple[str, str]]  # lines, by file and text, of which something may be in no graph any more
 
@@ -122,7 +123,9 @@ class Disabling:
             f"`{name}` runs as Python then, by your own mark, with all that it calls: nothing of it is compiled, and"
             " the graph of its caller is cut at its call"
         )
-        return Mark(Lines(at.file, function.lineno, (head,), (mark, head)), price, self._may_lose(at.file, function))
+        return Mark(
+            Lines(at.file, function.lineno, (head,), (mark, head)), name, price, self._may_lose(at.file, function)
+        )
 
     def _may_lose(self, file: str, function: Function) -> frozenset[tuple[str, str]]:
         """Return the lines of a function, and of those that nothing else calls, that stand nowhere else."""

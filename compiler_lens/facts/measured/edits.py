@@ -81,6 +81,7 @@ class EndApart(Struct, frozen=True):
     file: str
     name: str  # qualified
     begins: str  # the line in the first statement of that end, without blanks around
+    marked: Lines | None = None  # a mark on a function that the end calls: torch would compile that by itself
 
     @property
     def title(self) -> str:
@@ -117,7 +118,8 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
     if isinstance(edit, Split):
         new = split(text, edit.name, edit.collected)
     elif isinstance(edit, EndApart):
-        new = with_ending(text, edit.name, edit.begins)
+        marked = _with_lines(text, edit.marked) if edit.marked else text
+        new = with_ending(marked, edit.name, edit.begins) if marked else None
     else:
         new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
     return None if new is None or new == text or parsed(new) is None else {**texts, file: new}

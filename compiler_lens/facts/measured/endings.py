@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, calls_in, dotted, parameters
-from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, is_borrowed, name_at
+from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, Function, called, calls_in, dotted, parameters
+from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, function_of, is_borrowed, is_taken
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import LOOPS, Sources, first_line
+from compiler_lens.recording.source_text import LOOPS, Sources
 
 _FILE = "text.py"
 _NEVER = (
@@ -43,20 +44,36 @@ class Ending(Struct, frozen=True):
     core: Sequence[ast.stmt]
     end: Sequence[ast.stmt]
     outputs: Sequence[str]  # what the end reads of the core
+    is_given_apart: bool = False  # the end's first call got a line above it, for what is computed for it
 
     @property
     def lines(self) -> range:
-        """The lines that stay Python."""
-        return range(self.end[0].lineno, (self.function.end_lineno or self.function.lineno) + 1)
+        """The lines that stay Python, or in which something does, as the file has them."""
+        first, last = self.end[0].lineno, self.function.end_lineno or self.function.lineno
+        return range(first - self.is_given_apart, last + 1 - self.is_given_apart)
+
+    def calls(self, name: str) -> bool:
+        """Return whether the first statement of the end calls a function, by its qualified name."""
+        owner, _, last = name.rpartition(".")
+        return any(dotted(call.func) == (f"self.{last}" if owner else last) for call in calls_in(self.end[0]))
 
 
 def ending(text: str, name: str, code: str) -> Ending | None:
     """Return a function, by its qualified name, that ends with the statement in which a line stands.
 
+    What that statement computes for a function that it calls first stands above it then: `return pick(net(x), n)`.
     None where the line stands there more than once, the end is no light one, or the text does not show what it reads.
     """
+    if (found := _ending(text, name, code)) is not None:
+        return found
+    apart = _with_argument_apart(text, name, code)
+    found = _ending(*apart) if apart else None
+    return replace(found, is_given_apart=True) if found else None
+
+
+def _ending(text: str, name: str, code: str) -> Ending | None:
     tree = parsed(text)
-    function = _function(tree, name) if tree else None
+    function = function_of(tree, name) if tree else None
     if tree is None or not isinstance(function, ast.FunctionDef) or not _is_plain(function):
         return None
     lines, body = text.split("\n"), function.body
@@ -66,7 +83,7 @@ def ending(text: str, name: str, code: str) -> Ending | None:
         return None
     first = int(ast.get_docstring(function, clean=False) is not None)
     core, end = body[first : with_it[0]], body[with_it[0] :]
-    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)) or not _is_light(end, tree):
+    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)) or not _is_light(end, _known(tree, name)):
         return None
     read, stored = _names(end, ast.Load), _names(core, ast.Store)
     outputs = [n for n in stored if n in read]
@@ -76,24 +93,42 @@ def ending(text: str, name: str, code: str) -> Ending | None:
     return Ending(site, function, body[:first], core, end, outputs)
 
 
-def function_at(text: str, line: int) -> str:
-    """Return the name of the function that begins at a line, also of one in a function; empty where it is not clear."""
+def _with_argument_apart(text: str, name: str, code: str) -> tuple[str, str, str] | None:
+    """Return a text in which a call's first argument, which is computed first, has a line of its own, and the call's.
+
+    None where the line is no statement of the function, or does more before it computes that.
+    """
     tree = parsed(text)
-    name = name_at(text, line)
-    if name or tree is None:
-        return name
-    there = [one.name for one in _functions(tree) if line in {one.lineno, first_line(one)}]
-    return there[0] if len(there) == 1 and _function(tree, there[0]) is not None else ""
+    function = function_of(tree, name) if tree else None
+    lines = text.split("\n")
+    body = function.body if isinstance(function, ast.FunctionDef) else []
+    there = [one for one in body if lines[one.lineno - 1].strip() == code and one.lineno == one.end_lineno]
+    called_first = _called_first(there[0]) if len(there) == 1 else None
+    known = _known(tree, name) if tree else {}
+    match called_first:
+        case ast.Call(func=other, args=[ast.Call() | ast.Subscript() | ast.BinOp() as first, *_]) if calls_in(first):
+            callee = known.get(dotted(other))
+        case _:
+            return None
+    if callee is None:
+        return None
+    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, there[0].lineno, "", code))
+    if site is None:
+        return None
+    taken = [one for one in parameters(callee) if one != "self"]
+    new = site.free((*taken, "computed")[0])
+    rest = site.lines([(first, new)])[0]
+    pad = " " * there[0].col_offset
+    above, below = lines[: there[0].lineno - 1], lines[there[0].lineno :]
+    return "\n".join([*above, f"{pad}{new} = {site.source(first)}", f"{pad}{rest}", *below]), name, rest.strip()
 
 
-def _function(tree: ast.Module, name: str) -> ast.AST | None:
-    """Return a function by its qualified name, or the one in another function that alone has a name."""
-    inside = [one for one in _functions(tree) if one.name == name]
-    return qualified(tree).get(name) or (inside[0] if len(inside) == 1 else None)
-
-
-def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+def _called_first(node: ast.stmt) -> ast.expr | None:
+    """Return the call that is all of a statement but a `return`, or a name that it is given."""
+    match node:
+        case ast.Return(value=value) | ast.Expr(value=value) | ast.Assign(targets=[ast.Name()], value=value):
+            return value
+    return None
 
 
 def with_ending(text: str, name: str, code: str) -> str | None:
@@ -104,10 +139,9 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     site, function, inner = found.site, found.function, f"{found.function.name}{INNER}"
     own = parameters(function)
     in_class = own[:1] == ("self",)
-    is_taken = inner in text or is_borrowed(text, function.name)
-    if is_taken or in_class != ("." in name):
+    if is_taken(text, inner) or is_borrowed(text, function.name) or in_class != ("." in name):
         return None
-    lines = text.split("\n")
+    lines = site.text.split("\n")
     used = {*_names(found.core, ast.Load), *found.outputs}
     given = ", ".join(one for one in own if one in used and not (in_class and one == "self"))
     pad, deep = " " * function.col_offset, " " * function.body[0].col_offset
@@ -121,7 +155,7 @@ def with_ending(text: str, name: str, code: str) -> str | None:
         *lines[last : function.end_lineno],
     ]
     core = [f"{pad}def {inner}({given_inside}):", *lines[begin:last], f"{deep}return {makes}"]
-    apart = [""] if in_class else ["", ""]
+    apart = [""] if function.col_offset else ["", ""]
     before, after = lines[: function.lineno - 1], lines[function.end_lineno or 0 :]
     return "\n".join([*before, f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *after])
 
@@ -141,20 +175,45 @@ def _is_plain(function: ast.FunctionDef) -> bool:
     )
 
 
-def _is_light(end: Sequence[ast.stmt], tree: ast.Module) -> bool:
-    """Return whether statements compute little, as far as the text shows: no loop, and no module is called."""
-    functions = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | set(vars(builtins))
+def _known(tree: ast.Module, name: str) -> Mapping[str, Function]:
+    """Return the functions that one of a file may call, as it writes them: `pick`, and `self.pick` of its class.
+
+    No method is among them that calls more of its object than methods: that may be a layer.
+    """
+    owner = f"{name.rpartition('.')[0]}."
+    found = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+    own = {f"self.{key.removeprefix(owner)}": one for key, one in qualified(tree).items() if key.startswith(owner)}
+    if owner == ".":
+        return found
+    return found | {key: one for key, one in own.items() if _called_of_self(one) <= own.keys()}
+
+
+def _called_of_self(function: Function) -> frozenset[str]:
+    names = (dotted(call.func) for call in calls_in(function))
+    return frozenset(name for name in names if name.startswith("self."))
+
+
+def _is_light(end: Sequence[ast.stmt], known: Mapping[str, Function]) -> bool:
+    """Return whether statements compute little, as far as the text shows: no module is called, and no loop computes.
+
+    A loop over the numbers of a tensor breaks a graph in any case.
+    """
     calls = [call for one in end for call in calls_in(one)]
-    is_known = all(_is_known(call, functions) for call in calls)
+    is_known = all(_is_known(call, {*known, *vars(builtins)}) for call in calls)
     is_short = len(calls) + sum(isinstance(n, ast.BinOp) for n in _nodes(end)) <= _MOST
     is_heavy = any(called(call) in _HEAVY for call in calls) or any(isinstance(n, ast.MatMult) for n in _nodes(end))
-    return is_known and is_short and not is_heavy and not any(isinstance(n, LOOPS) for n in _nodes(end))
+    loops = [n for n in _nodes(end) if isinstance(n, LOOPS) and not _is_over_numbers(n)]
+    return is_known and is_short and not is_heavy and not loops
+
+
+def _is_over_numbers(node: ast.AST) -> bool:
+    return isinstance(node, ast.For) and any(called(call) == "tolist" for call in calls_in(node.iter))
 
 
 def _is_known(call: ast.Call, functions: AbstractSet[str]) -> bool:
+    if dotted(call.func) in functions:
+        return True
     match call.func:
-        case ast.Name(id=name):
-            return name in functions
         case ast.Attribute(attr=name):
             return name in _METHODS or dotted(call.func).partition(".")[0] in _OF
     return False

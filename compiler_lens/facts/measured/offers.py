@@ -22,12 +22,12 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import INNER, collects, leaves_early, lines_of_books, name_at, split
+from compiler_lens.facts.measured.bookkeeping import INNER, collects, function_at, leaves_early, lines_of_books, split
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
-from compiler_lens.facts.measured.disabled import Disabling
+from compiler_lens.facts.measured.disabled import Disabling, Mark
 from compiler_lens.facts.measured.draws import drawn_at
-from compiler_lens.facts.measured.endings import ending, function_at
+from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -67,7 +67,7 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         *_offered(recording, explained, own),
         *(offer for one in marks for offer in _marks(one, called)),
         *_wrappers(recording, inner, computed),
-        *_disabled(recording, explained, Disabling(recording, own, computed)),
+        *_disabled(recording, explained, Disabling(recording, own, computed), own),
     ]
     found += _splits([one.target for one in found], recording, own)
     found += _endings(dict.fromkeys(one.target for one in found), recording, own)
@@ -235,7 +235,7 @@ def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> 
     given = list(dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)))
     for defined in given:
         text = known.texts.get(defined.file, "")
-        name = name_at(text, defined.line)
+        name = function_at(text, defined.line)
         kept = lines_of_books(text, name) if name else frozenset[int]()
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
@@ -264,24 +264,35 @@ _ENDS = (
 )
 
 
+_ENDS_WITH = "; `{marked}` is Python as well, by your own mark, with all that it calls"
+
+
 def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) -> Iterator[Offer]:
     """Give the functions that torch.compile was given with an end that stays Python, where a graph breaks there."""
-    known = sources(recording)
+    for target in targets:
+        if target.at:
+            yield from _ends_at(target, target.at, recording, own)
+
+
+def _ends_at(
+    target: Target, at: SourceLine, recording: Recording, own: Ownership, mark: Mark | None = None
+) -> Iterator[Offer]:
+    """Give the functions that torch.compile was given with an end from a line on, which calls what gets a mark."""
+    known, code = sources(recording), at.code.strip()
     for defined in dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)):
         text = known.texts.get(defined.file, "")
         name = function_at(text, defined.line)
-        for at, target in ((one.at, one) for one in targets):
-            code = at.code.strip() if at and at.file == defined.file and name else ""
-            found = ending(text, name, code) if code else None
-            if at is None or found is None or at.line not in found.lines:
-                continue
-            lines = text.split("\n")
-            loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
-            said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}{INNER}")
-            yield Offer(
-                target, edits.EndApart(defined.file, name, code), said, is_last_resort=True, keeps_computed=True,
-                may_lose=loses, is_final=True,
-            )  # fmt: skip
+        found = ending(text, name, code) if code and at.file == defined.file and name else None
+        if found is None or at.line not in found.lines or (mark and not found.calls(mark.name)):
+            continue
+        lines = text.split("\n")
+        loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
+        said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}{INNER}")
+        edit = edits.EndApart(defined.file, name, code, mark.lines if mark else None)
+        yield Offer(
+            target, edit, said + (_ENDS_WITH.format(marked=mark.name) if mark else ""), is_last_resort=True,
+            keeps_computed=True, may_lose=loses | (mark.may_lose if mark else frozenset()), is_final=True,
+        )  # fmt: skip
 
 
 def _last_resorts(
@@ -308,8 +319,11 @@ def _wrappers(
             yield Offer(_target(card, recording), *mark, is_last_resort=True, keeps_computed=True)
 
 
-def _disabled(recording: Recording, explained: Explanation, disabling: Disabling) -> Iterator[Offer]:
-    """Give `torch.compiler.disable` on functions in which breaks or recompiles are left."""
+def _disabled(recording: Recording, explained: Explanation, disabling: Disabling, own: Ownership) -> Iterator[Offer]:
+    """Give `torch.compiler.disable` on functions in which breaks or recompiles are left.
+
+    Where what torch.compile was given ends with a call of one, its end may stay Python with it: that breaks no graph.
+    """
     asked: list[tuple[Target, tuple[SourceLine, ...], str]] = []
     for card in explained.cards:
         is_meant = card.disabled or card.owner.whose is Whose.BY_DESIGN
@@ -331,6 +345,8 @@ def _disabled(recording: Recording, explained: Explanation, disabling: Disabling
                 target, mark.lines, mark.price, is_last_resort=True, keeps_computed=True, may_lose=mark.may_lose,
                 is_final=True,
             )  # fmt: skip
+            for at in (one for one in chain if one.file == mark.lines.file):
+                yield from _ends_at(target, at, recording, own, mark)
 
 
 def _marks(at: tuple[Target, Markable], called: Sequence[Called]) -> Iterator[Offer]:

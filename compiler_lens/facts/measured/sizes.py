@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.rewrites.site import Site, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, calls_in, dotted, parameters
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, called, calls_in, dotted, parameters
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
@@ -96,7 +96,7 @@ def _marked(compilation: Compilation, caller: SourceLine, name: str, axis: int, 
     if site is None or function is None or not isinstance(site.statement, SIMPLE):
         return None
     names = [one for one in parameters(function) if one != "self"]
-    given = _given(site, names.index(name)) if name in names else None
+    given = _given(site, function.name, names.index(name)) if name in names else None
     line = site.text.split("\n")[site.statement.lineno - 1].strip()
     if given is None:
         return None
@@ -110,9 +110,17 @@ def _head(function: Function) -> range:
     return range(first_line(function), function.lineno + 1)
 
 
-def _given(site: Site, position: int) -> str | None:
-    """Return the name that the only call in a statement with so many arguments gives there."""
+def _given(site: Site, function: str, position: int) -> str | None:
+    """Return the name that the only call in a statement with so many arguments gives there.
+
+    What the function is called there is not known: `net(x)` is of its `forward`, `compiled(x)` of any. But a call of
+    another function of the file leads to it only by what that one calls.
+    """
+    tree = parsed(site.text)
+    others = {one.name for one in ast.walk(tree) if isinstance(one, Function)} - {function} if tree else set[str]()
     calls = [call for call in calls_in(site.statement) if len(call.args) > position and not _is_torchs(site, call)]
+    if any(called(call) in others for call in calls):
+        return None
     match [call.args[position] for call in calls]:
         case [ast.Name(id=name)]:
             return name

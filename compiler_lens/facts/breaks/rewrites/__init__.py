@@ -8,6 +8,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
 from compiler_lens.facts.breaks.rewrites.clocks import clock
+from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.nothing import early_return
@@ -67,6 +68,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "attempted to trace numpy function with config.trace_numpy=False": (calls.numpy_function,),
     "call `torch.from_numpy` with `torch._dynamo.config.trace_numpy=False`": (calls.numpy_function,),
     "RuntimeError when making fake tensor call": (calls.stacked_index,),
+    "TypeError when making fake tensor call": (plain_flag,),
 }
 # What torch says where a type is the text of an error, with the names of its symbols in it.
 _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
