@@ -24,7 +24,7 @@ from compiler_lens.facts.measured.fix import (
     together,
 )
 from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
-from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Untried
+from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, OtherInputs, Sides, Untried, Way
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
 from compiler_lens.facts.overview.findings import Finding
@@ -269,7 +269,7 @@ def _differs(seen: Observed) -> Differs | None:
 def _difference(seen: Observed) -> str:
     found = seen.difference
     if one := seen.refuted_by:
-        return f"with other inputs ({one.inputs.value}) {_gave(one)}"
+        return f"with other inputs ({_how(one)}) {_gave(one)}"
     if seen.is_one_sided:
         return "its test went one way only, also with other inputs: what it gives the other way is not known"
     if found is None:
@@ -592,13 +592,38 @@ def _other_inputs(others: OtherInputs) -> Iterator[Block]:
         yield paragraph(
             f"{lost} with other inputs took too long or ended the process: nothing is known of that.", tone=Tone.WARN
         )
-    differing: dict[Inputs, OtherCall] = {}
+    yield from _no_evidence(others)
+    differing: dict[Way, OtherCall] = {}
     for one in others.differing:
-        differing.setdefault(one.inputs, one)
+        differing.setdefault(one.made_by, one)
     if differing:
         yield line(Span("With inputs that the program did not have it gives something else:", Tone.WARN))
     for one in differing.values():
-        yield paragraph(f"- {one.inputs.value}: {_gave(one)}", indent=2, limit=2)
+        yield paragraph(f"- {_how(one)}: {_gave(one)}", indent=2, limit=2)
+
+
+def _no_evidence(others: OtherInputs) -> Iterator[Block]:
+    """Tell of other inputs that say nothing of a change: those that raise anyhow, and those that could not be made."""
+    if others.raising:
+        raising = plural(others.raising, "call with other inputs raises", "calls with other inputs raise")
+        yield paragraph(f"{raising} without the change, too: nothing is known of that.", tone=Tone.QUIET)
+    calls: dict[str, list[int]] = {}
+    for one in others.unmade:
+        calls.setdefault(one.given, []).append(one.call + 1)
+    for given, which in calls.items():
+        call = f"Call {which[0]} was" if len(which) == 1 else f"Calls {', '.join(map(str, which))} were"
+        why = (
+            f"of `{given}` none can be made"
+            if given
+            else "it is given none"
+            if len(which) == 1
+            else "they are given none"
+        )
+        yield paragraph(*coded(f"{call} not tried with other tensors: {why}."), tone=Tone.WARN)
+
+
+def _how(one: OtherCall) -> str:
+    return one.argument or one.inputs.value
 
 
 def _gave(one: OtherCall) -> str:
