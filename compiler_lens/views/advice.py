@@ -11,6 +11,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.following import Known
 from compiler_lens.facts.breaks.hints import Hint, hints_for
+from compiler_lens.facts.breaks.raised import raised
 from compiler_lens.facts.breaks.ranks import Offered, OfferKind, Rank, offered
 from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
@@ -244,13 +245,15 @@ def tried_sentence(trial: Tried) -> str:
 
 
 def why(card: BreakCard) -> str:
-    """One sentence on why the compiler cannot go on there; torch's own words where we have none."""
+    """Return why the compiler cannot go on there: what an operator raised, and why; in torch's words without ours."""
     if card.owner.means:
         return card.owner.means
+    error = raised(card.cause)
     if card.remedy is None:
-        return sentence(one_line(card.cause.explanation, 600) or card.gb_type)
+        return sentence(error or one_line(card.cause.explanation, 600) or card.gb_type)
+    said = f"{sentence(error)} {card.remedy.why}" if error else card.remedy.why
     from_there = [_of_line(at, card) for at in ((card.computed,) if card.computed else card.taken)]
-    return f"{card.remedy.why} It comes from {' and '.join(from_there[:_FROM])}." if from_there else card.remedy.why
+    return f"{said} It comes from {' and '.join(from_there[:_FROM])}." if from_there else said
 
 
 def _of_line(at: SourceLine, card: BreakCard) -> str:

@@ -5,7 +5,7 @@
 """
 
 # What breaks is often what a linter would not have either.
-# ruff: noqa: FURB192, LOG015, UP032, N801, N805, N812, NPY002, PTH110, PTH123, RUF012, T100
+# ruff: noqa: FURB192, LOG015, SIM210, UP032, N801, N805, N812, NPY002, PTH110, PTH123, RUF012, T100
 
 import contextlib
 import contextvars
@@ -254,6 +254,50 @@ class sizes_from_tensor(Case):
     def mended(x):
         mine = (torch.arange(x.shape[0]) < (x > 9).sum()).unsqueeze(-1)
         return torch.where(mine, x + 1, x * 2)
+
+
+class looked_up_in_python(Case):
+    def inputs():
+        return (torch.tensor([0, 2, 1]),)
+
+    def broken(ids):
+        prices = {0: 1.0, 1: 2.0, 2: 4.0}
+        return torch.tensor([prices[i] for i in ids.tolist()]).view(ids.shape)
+
+    def mended(ids):
+        return torch.tensor([1.0, 2.0, 4.0])[ids]
+
+
+class test_of_drawn_number(Case):
+    def inputs():
+        np.random.seed(3)
+        return (torch.ones(3),)
+
+    def broken(x):
+        return x + 1 if np.random.uniform(0, 1) > 0.5 else x - 1
+
+    def mended_inputs():
+        np.random.seed(3)
+        return torch.ones(3), torch.tensor(np.random.uniform(0, 1) > 0.5)
+
+    def mended(x, drawn):
+        return torch.where(drawn, x + 1, x - 1)
+
+    def matters(result):
+        return result.shape
+
+
+class symbol_for_bool(Case):
+    versions = ("2.13",)
+    config = {"assume_static_by_default": False}
+
+    def broken(x):
+        q = x.unsqueeze(0)
+        return F.scaled_dot_product_attention(q, q, q, is_causal=q.shape[1] > 1)
+
+    def mended(x):
+        q = x.unsqueeze(0)
+        return F.scaled_dot_product_attention(q, q, q, is_causal=True if q.shape[1] > 1 else False)
 
 
 class not_of_tensor(Case):

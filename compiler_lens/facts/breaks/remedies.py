@@ -47,6 +47,8 @@ class Shown(Enum):
     SLICE = "slice"  # the bounds of a slice
     SIZES = "sizes"  # `.tolist()` where sizes are wanted
     TEXT = "text"  # an f-string
+    LOOKED_UP = "looked up"  # each number of a `.tolist()`, in a list or dict
+    DRAWN = "drawn"  # one of NumPy's random numbers, in a test
 
 
 class Setting(Struct, frozen=True):
