@@ -530,6 +530,17 @@ def test_every_recompile_is_in_one_cause_of_one_report(make):
 def test_a_recompile_without_a_reason_or_a_compilation_is_told_all_the_same():
     (report,) = recompile_reports(Recording(recompiles=(Recompile(CompileId(0, 1), ()),)))
     assert (report.recompiles, report.causes[0].cause, report.causes[0].subject) == (1, CauseClass.OTHER, "")
+    assert report.causes[0].fix.change.endswith("the same at every call: it gave no reason.")
+
+
+def test_what_nobody_knows_is_told_in_torchs_words_where_the_advice_stands():
+    failure = GuardFailure("0/0", "___new_guard(L['x'],\n  `7`)" + "." * 300)
+    (report,) = recompile_reports(Recording(recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
+    (cause,) = report.causes
+    said = "___new_guard(L['x'], '7')" + "." * 175
+    assert (cause.cause, cause.fix.change) == (
+        CauseClass.OTHER, f"Keep what torch names the same at every call: `{said}…`.",
+    )  # fmt: skip
 
 
 def test_the_work_grows_with_the_recompiles(calls_of):

@@ -12,11 +12,11 @@ import torch
 from msgspec.structs import replace
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.edits import Setting
+from compiler_lens.facts.measured.edits import Lines, Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import Figures, Recording, Results
+from compiler_lens.recording.model import Figures, Recording, Results, SourceLine
 from compiler_lens.render.console import fix_report
 
 FILE = "/home/user/app/user_model.py"
@@ -99,3 +99,15 @@ def test_of_recompiles_that_hit_the_limit_something_is_said_also_where_each_is_e
     found = observed(recording, Ownership())
     assert {target.kind for target in found.targets} == {"another module"}
     assert [one.change for one in found.not_tried if "recompile_limit" in one.change]
+
+
+def test_a_mark_is_told_at_the_function_that_has_it() -> None:
+    text = "def marked(x):\n    return x\n\ndef step(x):\n    if x > 0:\n        return marked(x)\n    return x\n"
+    target = Target(SourceLine("train.py", 5, "step", "    if x > 0:"), "other")
+    mark = Lines("train.py", 1, ("def marked(x):",), ("@torch.compiler.disable", "def marked(x):"))
+    written = Lines("train.py", 5, ("if x > 0:",), ("if f(x):",))
+    seen = Observed(None, None)
+    tried = tuple(Trial((Offer(target, edit),), {}, None, seen, helps=False) for edit in (mark, written))
+    shown = fix_report(Fix(seen, tried, None, texts={"train.py": text}), width=100)
+    assert "1 train.py:1 @torch.compiler.disable def marked" in shown
+    assert "2 train.py:5 if f(x):" in shown

@@ -334,7 +334,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         named.update(offer.edit for offer in new)
         label = together([numbers[offer.edit] for offer in trial.offers])
         tone = Tone.STRONG if is_best else Tone.PLAIN
-        names = [(fix.as_it_was(one.target.at), titles[one.edit]) for one in new]
+        names = [(fix.as_it_was(one.at), titles[one.edit]) for one in new]
         name = _name(label, *names[0], tone) if len(new) == 1 else (Span(label, tone),)
         rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
         several = zip(new, names, strict=True) if len(new) > 1 else ()
@@ -483,13 +483,18 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     same += " of compiled calls" if best.observed.printed else ""
     others = best.observed.others.same
     same += f", also in {plural(others, 'call')} with other inputs" if others else ""
-    eager = after.eager_functions if after else 0
-    still = f" {_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
-    gain = _gain(best.before, after)
     is_whole = after and not any(getattr(after, name) for name in _FIGURES)
-    yield paragraph(*coded(f"{gain}, with {same}.{still}"), tone=Tone.GOOD if is_whole else Tone.WARN)
-    yield from _kept(fix.first, best.observed)
-    yield from _expected(best.observed)
+    tone = Tone.GOOD if is_whole else Tone.WARN
+    eager = after.eager_functions if after else 0
+    still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
+    of_these = (*_kept(fix.first, best.observed), *_expected(best.observed))
+    gain = f"{_gain(best.before, after)}, with {same}."
+    if not of_these:
+        gain, still = f"{gain} {still}".rstrip(), ""
+    yield paragraph(*coded(gain), tone=tone)
+    yield from of_these
+    if still:
+        yield paragraph(still, tone=tone)
     yield from eager_blocks(fix, best.observed)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     if after and after.graph_breaks == eager == 0:
