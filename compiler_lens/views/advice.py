@@ -11,7 +11,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.following import Known
 from compiler_lens.facts.breaks.hints import Hint, hints_for
-from compiler_lens.facts.breaks.raised import raised
+from compiler_lens.facts.breaks.raised import failure_of, raised
 from compiler_lens.facts.breaks.ranks import Offered, OfferKind, Rank, offered
 from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
@@ -413,15 +413,16 @@ _NO_COMPILER = "InvalidCxxCompiler"
 
 def _failed(finding: kinds.FrameFailed) -> Advice:
     failed, card = finding.failed, finding.card
-    reason = failed.failure.gb_type if failed.failure else finding.frame.reason
+    failure = failure_of(failed)
+    reason = raised(failed.failure) or failed.failure.gb_type if failed.failure else finding.frame.reason
     name, at = f"`{finding.frame.name.name}`", finding.inside
     place = None if at else failed.failure_line
     doing = name if failed.door else f"compiling {name}"
     if _NO_COMPILER in reason:
         what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
         return Advice((strong("No C++ compiler"),), what=what, change="Install a C++ compiler such as g++.")
-    remedy = remedy_for(failed.failure) if failed.failure else None
-    hints = hints_for(failed.failure, place.code if place else "", remedy, None) if failed.failure else ()
+    remedy = remedy_for(failure) if failure else None
+    hints = hints_for(failure, place.code if place else "", remedy, None) if failure else ()
     also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
     inside = f" inside {at.file.rpartition('/')[2]}:{at.line}, `{one_line(at.code, 80)}`" if at else ""
     change, hint = remedy.change if remedy else finding.owner.change, one_line(" ".join(one.text for one in hints), 600)

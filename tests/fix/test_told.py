@@ -16,6 +16,7 @@ from compiler_lens.facts.measured.edits import Lines, Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.measure.program import described
 from compiler_lens.recording.model import Figures, Recording, Results, SourceLine
 from compiler_lens.render.console import fix_report
 
@@ -43,6 +44,21 @@ def looped(x):
         torch._dynamo.graph_break()
         x = x + i
     return x
+
+def prices_of(x):
+    prices = [1.0, 2.0, 4.0]
+    return torch.tensor([prices[i] for i in x.tolist()])
+
+@torch.library.custom_op("told::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+@twice.register_fake
+def _(x):
+    raise RuntimeError("twice takes no vectors")
+
+def doubled(x):
+    return twice(x) + 1
 """
 
 
@@ -85,6 +101,39 @@ def test_what_torch_compile_was_given_itself_gets_no_mark(user: ModuleType) -> N
     assert not found.is_markable
     called = lambda: torch.compile(lambda x: user.looped(x) * 2, backend="eager")(torch.ones(2))  # noqa: E731
     assert observed(recorded(called), Ownership()).is_markable
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "said"),
+    [
+        (
+            "prices_of",
+            "return torch.tensor([prices[i]",
+            "GuardOnDataDependentSymNode: Could not extract specialized integer",
+        ),
+        ("doubled", "return twice(x) + 1", "RuntimeError: twice takes no vectors."),
+    ],
+)
+def test_what_raises_only_when_it_is_compiled_is_left_to_mend_with_what_it_raised(
+    user: ModuleType, name: str, line: str, said: str
+) -> None:
+    raised: list[BaseException] = []
+
+    def program() -> None:
+        try:
+            torch.compile(getattr(user, name), backend="eager")(torch.tensor([0, 2]))
+        except Exception as error:  # noqa: BLE001 -- the type is torch's own
+            raised.append(error)
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        first = replace(observed(recorded(program), Ownership()), calls=1)
+    message, at = described(raised[0])
+    assert at is not None
+    assert at.code.startswith(line)
+    assert said.rstrip(".") in message
+    shown = " ".join(fix_report(Fix(replace(first, error=message)), width=200).split())
+    assert f"{line}" in shown.partition("To mend by hand")[2]
+    assert f"compiling `{name}` failed: {said}" in shown.partition("To mend by hand")[2]
 
 
 def test_of_recompiles_that_hit_the_limit_something_is_said_also_where_each_is_expected(user: ModuleType) -> None:

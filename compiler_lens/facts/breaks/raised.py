@@ -1,13 +1,15 @@
-"""What an operator raised where the compiler asked it what it returns, in its own words."""
+"""What was raised while torch compiled: by an operator that was asked what it returns, or by torch; in their words."""
 
 from __future__ import annotations
 
 import ast
 
-from compiler_lens.recording.model import BreakCause
+from compiler_lens.recording.model import BreakCause, Compilation
 
 _ASKED = " when making fake tensor call"  # how types of such breaks end: `TypeError when making fake tensor call`
 _GOT = "): got "  # before the error, after the call with all its arguments
+# The same error raises and breaks a graph: what a number is that torch does not know. A break has it as a UserError.
+_NOT_KNOWN, _IN_BREAKS = "GuardOnDataDependentSymNode: ", "UserError: "
 
 
 def raised(cause: BreakCause) -> str:
@@ -19,6 +21,16 @@ def raised(cause: BreakCause) -> str:
         return _in_words(got)
     # `TypeError <built-in function matmul>: matmul(): argument …`
     return f"{kind}: {message}" if (message := cause.context.partition(": ")[2].strip()) else ""
+
+
+def failure_of(compilation: Compilation) -> BreakCause | None:
+    """Return why a compilation failed, as if it were a graph break; None where torch gave no reason."""
+    if compilation.failure or not compilation.reason:
+        return compilation.failure
+    reason = compilation.reason
+    if reason.startswith(_NOT_KNOWN):
+        reason = _IN_BREAKS + reason.removeprefix(_NOT_KNOWN)
+    return BreakCause(reason.partition("\n")[0].strip(), explanation=reason)
 
 
 def _in_words(error: str) -> str:
