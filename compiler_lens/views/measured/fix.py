@@ -557,6 +557,25 @@ def _how_to_have_it(fix: Fix, kept: str) -> Block:
     return Line((quiet(f"Again with --patch FILE for a patch{applied}."),), whole=True)
 
 
+def counted_otherwise(here: Figures | None, there: tuple[int, int], *, name: str, steps: int) -> str:
+    """Say why a recording of the same program has other counts of breaks and recompiles; empty where it has not.
+
+    Args:
+        here: what the trials begin with.
+        there: what the recording has.
+        name: the recording's file.
+        steps: the calls that each run here was ended after; 0: none.
+    """
+    if here is None or (here.graph_breaks, here.recompiles) == there:
+        return ""
+    breaks, recompiles = (plural(count, noun) for count, noun in zip(there, ("graph break", "recompile"), strict=True))
+    ended = f", and a run ends after {plural(steps, 'call')}" if steps else ""
+    return (
+        f"{name} counts {breaks} and {recompiles}, this {number(here.graph_breaks)} and {number(here.recompiles)}: here"
+        f" random numbers are drawn from fixed seeds and graphs run as Dynamo captured them{ended}"
+    )
+
+
 def patch_command(fix: Fix, patch: str, undo: str = "") -> str:
     """Return what to type to make the best change, or with `-R` to undo it."""
     return f"patch {undo}-p0 -d {shlex.quote(fix.folder)} < {shlex.quote(patch)}"
