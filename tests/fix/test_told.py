@@ -160,3 +160,18 @@ def test_a_mark_is_told_at_the_function_that_has_it() -> None:
     shown = fix_report(Fix(seen, tried, None, texts={"train.py": text}), width=100)
     assert "1 train.py:1 @torch.compiler.disable def marked" in shown
     assert "2 train.py:5 if f(x):" in shown
+
+
+def test_of_changes_that_begin_alike_no_name_is_cut_at_a_dot() -> None:
+    target = Target(SourceLine("train.py", 1, "", "if value != value:"), "break")
+    lines = [
+        Lines("train.py", 1, ("if value != value:",), (f"if not torch.compiler.is_compiling(){more}:",))
+        for more in ("", " and (value != value)")
+    ]
+    settings = [Setting(f"torch._dynamo.config.capture_{name}_outputs = True") for name in ("scalar", "scalars")]
+    seen = Observed(None, None)
+    tried = tuple(Trial((Offer(target, edit),), {}, None, seen, helps=False) for edit in (*lines, *settings))
+    shown = fix_report(Fix(seen, tried, None, texts={"train.py": "if value != value:"}), width=200)
+    assert "1 train.py:1 …torch.compiler.is_compiling():" in shown
+    assert "2 train.py:1 …torch.compiler.is_compiling() and (value != value):" in shown
+    assert "3 train.py:1 …capture_scalar_outputs = True" in shown

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.measured.edits import Edit
+from compiler_lens.facts.measured.edits import Edit, Setting
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -369,7 +369,9 @@ def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
         others = [codes[one.edit] for one in offers if one.target == offer.target and codes[one.edit] != code]
         alike = [other for other in others if other[:_ALIKE] == code[:_ALIKE]]
         common = code[: max((_common(code, other) for other in alike), default=0)]
-        begin = max(common.rfind(" "), common.rfind("."), common.rfind("(")) + 1
+        # A setting is known by its last name; of code, what stands after a dot is no name by itself.
+        ends = " .(" if isinstance(offer.edit, Setting) else " ("
+        begin = max(map(common.replace("()", "--").rfind, ends)) + 1
         first, *rest = (line.strip() for line in offer.code.splitlines())
         titles[offer.edit] = one_line(f"…{code[begin:]}" if begin else first + (" …" if rest else ""), _LONGEST)
     return titles
