@@ -182,6 +182,26 @@ def test_a_counter_that_reaches_the_limit_is_one_report_with_one_cause():
     assert not report.benign
 
 
+def clipped(ratio, gain, clip):
+    return -torch.min(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain).mean()
+
+
+def test_a_float_that_another_one_follows_in_each_call_is_to_be_a_tensor():
+    """What the line computes of it is asked for (`(1.0 + clip) == 1.25`), and is a number all the same."""
+
+    def run(make):
+        function = torch.compile(clipped, backend="aot_eager")
+        for update in range(5):
+            function(torch.ones(3, requires_grad=True), torch.ones(3), make(0.2 * (1 - update / 5)))
+
+    (report,) = recompile_reports(recorded(lambda: run(float)))
+    (cause,) = report.causes
+    assert (cause.cause, cause.subject, cause.count) == (CauseClass.FLOAT_ARGUMENT, "clip", 4)
+    assert cause.changes[1].decided.failed.old.startswith("1.0 + clip = ")
+    assert cause.fix.change.startswith("Pass it as a tensor: `torch.tensor(clip)`.")
+    assert not recompile_reports(recorded(lambda: run(torch.tensor)))
+
+
 def test_two_causes_in_turn_are_two_causes():
     def run():
         f = compiled(scaled)
