@@ -40,7 +40,7 @@ from compiler_lens.recording.errors import LensError, RecordingFileError, UsageE
 from compiler_lens.recording.journal_reader import is_journal
 from compiler_lens.recording.model import Results
 from compiler_lens.recording.output_files import put_in_place
-from compiler_lens.views.measured.fix import patch_command
+from compiler_lens.views.measured.fix import counted_otherwise, patch_command
 from compiler_lens.views.text import one_line
 
 _DESCRIPTION = """\
@@ -145,6 +145,8 @@ def _fixed(program: Program, args: argparse.Namespace) -> str:
     recording = Path(args.beside) if args.beside else _recording_of(program, fix)
     if recording:
         _say(f"kept for show and report of {recording.name} in {save_tried(fix.of_each, recording)}")
+        if said := _counted_otherwise(fix, recording, args.steps or 0):
+            _say(said)
     if args.apply:
         _apply(fix)
     if fix.is_unfinished and args.within is None:  # Ctrl-C: what is known is said, and the exit status is that of it
@@ -185,6 +187,16 @@ def _is_named_after(name: str, script: str) -> bool:
     """Whether a file is called as `run` calls recordings of a script: `train.clens`, `train-2.clens`."""
     stem, _, number = name.removesuffix(".clens").rpartition("-")
     return name == f"{script}.clens" or (stem == script and number.isdecimal() and name.endswith(".clens"))
+
+
+def _counted_otherwise(fix: Fix, path: Path, steps: int) -> str:
+    """Say why the recording of the same program has other counts; empty where it has not, or cannot be read."""
+    try:
+        known = load(path)
+    except LensError:
+        return ""
+    counts = len(known.graph_breaks), len(known.recompiles)
+    return counted_otherwise(fix.first.figures, counts, name=path.name, steps=steps)
 
 
 def _shown(fix: Fix, args: argparse.Namespace) -> str:

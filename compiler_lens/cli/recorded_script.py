@@ -142,6 +142,7 @@ def _raised() -> str:
     if error is None:
         return ""
     lines = [SourceLine(f.f_code.co_filename, number) for f, number in traceback.walk_tb(error.__traceback__)]
+    lines += [SourceLine(f.filename, f.lineno or 0) for f in getattr(error, "real_stack", None) or ()]  # torch's
     if isinstance(error, SyntaxError) and error.filename:
         lines.append(SourceLine(error.filename, error.lineno or 0))
     at = innermost_own(lines)
@@ -156,6 +157,11 @@ def _whether_it_raises_without() -> Iterator[str]:
         return
     files = {frame.f_code.co_filename.replace("\\", "/") for frame, _ in traceback.walk_tb(error.__traceback__)}
     if any(file.endswith(_COMPILED_CALL) for file in files):
+        from compiler_lens.measure.program import cause
+
+        said, at = cause(error)
+        where = f" at {_shortest(Path(at.file))}:{at.line}, `{one_line(at.code, 80)}`" if at else ""
+        yield f"  {one_line(said + where)}"
         yield f"  {type(error).__name__} came out of a call of what torch.compile made. Whether it does without:"
         yield f"    TORCH_COMPILE_DISABLE=1 {visible(shlex.join(['python', *_typed()]))}"
         yield "  If not, only compiled code raises: a step above may end that, and compiler-lens fix tries what may."

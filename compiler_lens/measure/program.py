@@ -13,6 +13,8 @@ from msgspec import Struct
 
 from compiler_lens.capture.torch_api import dynamo, settings
 from compiler_lens.capture.torch_api.measuring import pytree
+from compiler_lens.decode.graph_breaks import read_causes
+from compiler_lens.facts.breaks.raised import raised
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import SourceLine
@@ -132,7 +134,7 @@ def known_mode(name: Any, *others: str) -> str:
 def described(error: BaseException) -> tuple[str, SourceLine | None]:
     """Return an exception in one line, and the user's line where it came from."""
     lines = [line.strip() for line in str(error).splitlines()]
-    message = next((line for line in lines if line), "")
+    message = raised(read_causes(str(error))[0]) or next((line for line in lines if line), "")
     line = _own_line(getattr(error, "real_stack", None) or ()) or _own_line(traceback.extract_tb(error.__traceback__))
     return f"{type(error).__name__}: {message}"[:400], line
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.following import Known
 from compiler_lens.facts.breaks.hints import Hint, hints_for
+from compiler_lens.facts.breaks.raised import failure_of, raised
 from compiler_lens.facts.breaks.ranks import Offered, OfferKind, Rank, offered
 from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
@@ -244,16 +245,15 @@ def tried_sentence(trial: Tried) -> str:
 
 
 def why(card: BreakCard) -> str:
-    """One sentence on why the compiler cannot go on there; torch's own words where we have none."""
+    """Return why the compiler cannot go on there: what an operator raised, and why; in torch's words without ours."""
     if card.owner.means:
         return card.owner.means
+    error = raised(card.cause)
     if card.remedy is None:
-        return sentence(one_line(card.cause.explanation, 600) or card.gb_type)
+        return sentence(error or one_line(card.cause.explanation, 600) or card.gb_type)
+    said = f"{sentence(error)} {card.remedy.why}" if error else card.remedy.why
     from_there = [_of_line(at, card) for at in ((card.computed,) if card.computed else card.taken)]
-    said = card.cause.context.partition(": ")[2] if card.remedy.is_quoted else ""
-    quoted = f" It says `{one_line(said, 200)}`." if said else ""
-    comes = f" It comes from {' and '.join(from_there[:_FROM])}." if from_there else ""
-    return f"{card.remedy.why}{quoted}{comes}"
+    return f"{said} It comes from {' and '.join(from_there[:_FROM])}." if from_there else said
 
 
 def _of_line(at: SourceLine, card: BreakCard) -> str:
@@ -413,15 +413,16 @@ _NO_COMPILER = "InvalidCxxCompiler"
 
 def _failed(finding: kinds.FrameFailed) -> Advice:
     failed, card = finding.failed, finding.card
-    reason = failed.failure.gb_type if failed.failure else finding.frame.reason
+    failure = failure_of(failed)
+    reason = raised(failed.failure) or failed.failure.gb_type if failed.failure else finding.frame.reason
     name, at = f"`{finding.frame.name.name}`", finding.inside
     place = None if at else failed.failure_line
     doing = name if failed.door else f"compiling {name}"
     if _NO_COMPILER in reason:
         what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
         return Advice((strong("No C++ compiler"),), what=what, change="Install a C++ compiler such as g++.")
-    remedy = remedy_for(failed.failure) if failed.failure else None
-    hints = hints_for(failed.failure, place.code if place else "", remedy, None) if failed.failure else ()
+    remedy = remedy_for(failure) if failure else None
+    hints = hints_for(failure, place.code if place else "", remedy, None) if failure else ()
     also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
     inside = f" inside {at.file.rpartition('/')[2]}:{at.line}, `{one_line(at.code, 80)}`" if at else ""
     change, hint = remedy.change if remedy else finding.owner.change, one_line(" ".join(one.text for one in hints), 600)

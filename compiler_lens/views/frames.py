@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from compiler_lens.facts.breaks.raised import raised
 from compiler_lens.facts.overview.shared import cards_of, coverage_of, reports_of
 from compiler_lens.facts.program.coverage import Coverage, Frame, Function, FunctionName, Lines, Treatment
 from compiler_lens.facts.program.owners import Owner
@@ -138,7 +139,7 @@ def _reasons(recording: Recording, selection: Selection) -> Reasons:
     for compilation in recording.compilations:
         if compilation.outcome is Outcome.FAILED and compilation.failure and compilation.failure_line:
             at = At(compilation.failure_line, short=True)
-            found[compilation.compile_id] = (at, f": {compilation.failure.gb_type}")
+            found[compilation.compile_id] = (at, f": {raised(compilation.failure) or compilation.failure.gb_type}")
     return found
 
 

@@ -182,6 +182,26 @@ def test_a_counter_that_reaches_the_limit_is_one_report_with_one_cause():
     assert not report.benign
 
 
+def clipped(ratio, gain, clip):
+    return -torch.min(ratio * gain, ratio.clamp(1 - clip, 1 + clip) * gain).mean()
+
+
+def test_a_float_that_another_one_follows_in_each_call_is_to_be_a_tensor():
+    """What the line computes of it is asked for (`(1.0 + clip) == 1.25`), and is a number all the same."""
+
+    def run(make):
+        function = torch.compile(clipped, backend="aot_eager")
+        for update in range(5):
+            function(torch.ones(3, requires_grad=True), torch.ones(3), make(0.2 * (1 - update / 5)))
+
+    (report,) = recompile_reports(recorded(lambda: run(float)))
+    (cause,) = report.causes
+    assert (cause.cause, cause.subject, cause.count) == (CauseClass.FLOAT_ARGUMENT, "clip", 4)
+    assert cause.changes[1].decided.failed.old.startswith("1.0 + clip = ")
+    assert cause.fix.change.startswith("Pass it as a tensor: `torch.tensor(clip)`.")
+    assert not recompile_reports(recorded(lambda: run(torch.tensor)))
+
+
 def test_two_causes_in_turn_are_two_causes():
     def run():
         f = compiled(scaled)
@@ -530,6 +550,17 @@ def test_every_recompile_is_in_one_cause_of_one_report(make):
 def test_a_recompile_without_a_reason_or_a_compilation_is_told_all_the_same():
     (report,) = recompile_reports(Recording(recompiles=(Recompile(CompileId(0, 1), ()),)))
     assert (report.recompiles, report.causes[0].cause, report.causes[0].subject) == (1, CauseClass.OTHER, "")
+    assert report.causes[0].fix.change.endswith("the same at every call: it gave no reason.")
+
+
+def test_what_nobody_knows_is_told_in_torchs_words_where_the_advice_stands():
+    failure = GuardFailure("0/0", "___new_guard(L['x'],\n  `7`)" + "." * 300)
+    (report,) = recompile_reports(Recording(recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
+    (cause,) = report.causes
+    said = "___new_guard(L['x'], '7')" + "." * 175
+    assert (cause.cause, cause.fix.change) == (
+        CauseClass.OTHER, f"Keep what torch names the same at every call: `{said}…`.",
+    )  # fmt: skip
 
 
 def test_the_work_grows_with_the_recompiles(calls_of):

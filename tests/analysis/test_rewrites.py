@@ -9,6 +9,7 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.facts.breaks.rewrites import Rewrite, alternative, rewrite
+from compiler_lens.facts.breaks.rewrites.site import site_at
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, GraphBreak, SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -2240,3 +2241,32 @@ def test_a_flag_that_is_a_comparison_of_sizes_is_decided_by_python(line, after):
 def test_a_flag_is_left_where_it_does_not_show_which_one_is_refused(line, said):
     cause = BreakCause("TypeError when making fake tensor call", context=f"TypeError {said} must be bool, not SymBool")
     assert suggestion(f"{HEAD}def f(self, x, wide, flags):\n    return {line}\n", cause, line) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "within", "name"),
+    [
+        ("import torch", "", "torch"),
+        ("import torch as th", "", "th"),
+        ("import torch.nn.functional", "", "torch"),
+        ("import torch.nn.functional as F\nimport torch", "", "torch"),
+        ("try:\n    import torch as th\nexcept ImportError:\n    th = None", "", "th"),
+        ("import torch as th", "import torch\n    ", "torch"),
+        ("import torch.nn.functional as F", "", ""),
+        ("from torch import nn", "", ""),
+        ("def other():\n    import torch", "", ""),
+        ("class Other:\n    import torch", "", ""),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch", "", ""),
+    ],
+)
+def test_what_is_written_calls_torch_by_a_name_that_is_there(before: str, within: str, name: str) -> None:
+    text = f"{before}\ndef f(x):\n    {within}if x.sum() > 3:\n        print(x)\n    return x\n"
+    number = text[: text.index("if x.sum")].count("\n") + 1
+    at = SourceLine("/app/model.py", number, "f", "if x.sum() > 3:")
+    site = site_at(Sources({"/app/model.py": text}), at)
+    assert site is not None
+    assert (site.torch, site.imports_torch) == (name or "torch", bool(name))
+    found = rewrite(BreakCause("Data-dependent branching"), Sources({"/app/model.py": text}), at)
+    assert found is not None
+    assert found.after[0].startswith(f"if not {name or 'torch'}.compiler.is_compiling()")
+    assert ("`import torch`" in found.needs) is not bool(name)

@@ -395,8 +395,13 @@ def test_an_error_out_of_a_compiled_call_says_how_to_see_whether_it_comes_of_com
     unwritten = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}  # which `run` hands on as -B and -u
     done = start(*RUN, script(RAISES_COMPILED), name, "-u", **unwritten)
     assert done.returncode == 1
-    _, said, after = done.stderr.partition("came out of a call of what torch.compile made. Whether it does without:\n")
+    before, said, after = done.stderr.partition(
+        "came out of a call of what torch.compile made. Whether it does without:\n"
+    )
     assert said
+    what, where = before.splitlines()[-2].rsplit(" at script.py:", 1)
+    assert what.strip().startswith({"limit": "TypeError: ", "checked": "ValueError: positive"}[name])
+    assert where.partition(", `")[2].startswith({"limit": "return x * max(", "checked": "raise ValueError("}[name])
     command = after.splitlines()[0].strip()
     assert command == f"TORCH_COMPILE_DISABLE=1 python script.py {name} -u"
     variable, _python, *rest = command.split()

@@ -237,6 +237,37 @@ def test_what_was_tried_is_kept_beside_the_recording_of_the_same_program_alone(
     assert command._recording_of(program, replace(fix, tried=())) is None
 
 
+def test_a_recording_that_counts_otherwise_is_said_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return x + 1
+
+    torch._dynamo.reset()
+    with compiler_lens.Lens("train.clens") as lens:
+        torch.compile(program, backend="eager")(torch.ones(2))
+    there = len(lens.recording.graph_breaks), len(lens.recording.recompiles)
+    assert there == (1, 0)
+    for here, steps, said in (
+        (Figures(1, 0, 0), 0, ""),
+        (None, 0, ""),
+        (
+            Figures(1, 2, 0),
+            0,
+            "counts 1 graph break and 0 recompiles, this 1 and 2: here random numbers are drawn from",
+        ),
+        (Figures(3, 0, 0), 4, "and graphs run as Dynamo captured them, and a run ends after 4 calls"),
+    ):
+        found = command._counted_otherwise(Fix(Observed(here, None)), Path("train.clens"), steps)
+        assert said in found
+        assert bool(found) is bool(said)
+    Path("none.clens").write_text('{"compiler_lens": 99}\n')
+    assert not command._counted_otherwise(Fix(Observed(Figures(3, 0, 0), None)), Path("none.clens"), 0)
+
+
 def test_a_recording_that_cannot_be_read_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("train.clens").write_text('{"compiler_lens": 99}\n')

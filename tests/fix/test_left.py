@@ -415,6 +415,10 @@ def test_recompiles_that_are_as_expected_are_told_of(user: ModuleType) -> None:
     assert "as expected: x.shape[0]" in said(Fix(with_it, (replace(best, helps=False),)))
     others = replace(with_it, figures=Figures(0, 4, 0))
     assert "1 of the 4 recompiles is as expected" in said(Fix(FIRST, (best,), replace(best, observed=others)))
+    others = replace(with_it, figures=Figures(0, 4, 1), eager=FIRST.eager[:1])
+    text = said(Fix(FIRST, (best,), replace(best, observed=others)))
+    name = FIRST.eager[0].function.name
+    assert text.index("is as expected") < text.index(f"1 function still runs eagerly: `{name}`: ")
 
 
 def test_a_function_whose_compilation_fails_says_with_what() -> None:
@@ -623,6 +627,6 @@ def test_a_row_of_the_table_names_a_mark_and_its_function() -> None:
     ]
     fix = Fix(FIRST, tuple(trial(one, seen=FIRST) for one in offers))
     text = " ".join(fix_report(fix, width=200).split())
-    assert f"1 model.py:3 {mark} def inner" in text
-    assert f"2 model.py:3 {mark} def outer" in text
+    assert f"1 model.py:1 {mark} def inner" in text
+    assert f"2 model.py:7 {mark} def outer" in text
     assert [one.edit.title for one in offers] == [f"{mark} def inner", f"{mark} def outer"]

@@ -25,7 +25,18 @@ from compiler_lens.facts.breaks import rewrites
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
-from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Taken, Untried, sides
+from compiler_lens.facts.measured.other_inputs import (
+    Gave,
+    Inputs,
+    OtherCall,
+    OtherInputs,
+    Sides,
+    Taken,
+    Untried,
+    Way,
+    sides,
+)
+from compiler_lens.measure.fix.inputs import made, not_made, ways
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
 from compiler_lens.measure.fix.plan import RESULTS, Outcome, Plan, Program
 from compiler_lens.measure.fix.process import Processes
@@ -88,7 +99,7 @@ def test_what_only_other_inputs_show_is_found(run: Callable[..., Outcome], tmp_p
     reference = str(tmp_path / "first" / RESULTS)
     same = run(text.format(add=1), "same", reference=reference).others
     assert {(one.call, one.inputs, one.gave) for one in same.calls} == {
-        (call, inputs, Gave.SAME) for call in range(2) for inputs in Inputs
+        (call, inputs, Gave.SAME) for call in range(2) for inputs in Inputs if inputs.has_other_tensors
     }
     # With the program's own inputs the test is always true, and this changes what it gives where it is false.
     wrong = run(text.format(add=1).replace("x * 2", "x * 3"), "wrong", reference=reference).others
@@ -154,7 +165,7 @@ def inputs_of(*given: Any, gradients: bool = True) -> dict[Inputs, list[Given]]:
 def test_inputs_are_made_of_the_programs_own() -> None:
     x, places, mask = torch.tensor([[1.0, -2.0], [3.0, 4.0]]), torch.tensor([0, 1]), torch.tensor([True, False])
     made = {inputs: [one.value for one in given] for inputs, given in inputs_of(x, places, mask, 3).items()}
-    assert list(made) == list(Inputs)
+    assert list(made) == [inputs for inputs in Inputs if inputs.has_other_tensors]
     negated, turned, inverted, number = made[Inputs.NEGATED]
     assert torch.equal(negated, -x)
     assert (turned.tolist(), inverted.tolist(), number) == ([1, 0], [False, True], 3)
@@ -300,8 +311,8 @@ def test_a_call_that_ends_the_process_or_never_ends_costs_itself_alone(monkeypat
         return x
 
     others.before(do, 4, ((torch.ones(2),), {}), lambda _: [])
-    assert others.lost == [(4, Inputs.LARGE), (4, Inputs.NAN)]
-    assert {one.inputs for one in others.keeper.kept} == {one.value for one in Inputs} - {
+    assert others.lost == [(4, Way(Inputs.LARGE)), (4, Way(Inputs.NAN))]
+    assert {one.inputs for one in others.keeper.kept} == {one.value for one in Inputs if one.has_other_tensors} - {
         Inputs.LARGE.value, Inputs.NAN.value,
     }  # fmt: skip
 
@@ -315,11 +326,79 @@ def test_what_speaks_against_a_change_is_what_the_program_may_get() -> None:
     assert found(Inputs.NEGATED, Gave.ERROR).against(may_raise=False)
     assert not found(Inputs.NEGATED, Gave.ERROR).against(may_raise=True)
     assert not found(Inputs.HALF, Gave.OTHER).against(may_raise=False)
-    assert not found(Inputs.NEGATED, Gave.ERROR_IN_BOTH).differing
+    in_both = found(Inputs.NEGATED, Gave.ERROR_IN_BOTH)
+    assert (in_both.differing, in_both.same, in_both.raising) == ((), 1, 1)
+    assert found(Inputs.FLAG, Gave.OTHER).against(may_raise=False)
+    assert found(Inputs.NUMBER, Gave.OTHER).against(may_raise=False)
     known, further = (OtherCall(1, Inputs.NEGATED, Gave.OTHER, kind) for kind in ("result", "generator"))
     assert not found(Inputs.NEGATED, Gave.OTHER).but([OtherCall(1, Inputs.NEGATED, Gave.ERROR)]).differing
     assert OtherInputs((known,)).but([further]).differing == (known,)
     assert not OtherInputs((further,)).but([known]).calls
+    (one, other) = (OtherCall(1, Inputs.FLAG, Gave.OTHER, argument=name) for name in ("a=True", "b=True"))
+    assert OtherInputs((one, other)).but([one]).calls == (other,)
+
+
+# -- bools and numbers
+
+
+class Flags(torch.nn.Module):
+    def forward(self, x: Any, scale: Any, parts: Any = None, *rest: Any, update: bool = False, quiet: Any = 3) -> Any:
+        return x * scale, parts, rest, update, quiet
+
+
+GIVEN = ((torch.ones(2), 0.5, {"a": True, "b": [0.0, 2, float("inf")]}, True), {"quiet": False})
+
+
+@pytest.mark.parametrize("of", [lambda one: one, lambda one: one.forward, lambda one: one.__call__])
+def test_each_bool_and_number_is_another_by_itself(of: Callable[[Flags], Any]) -> None:
+    flags = Flags()
+    every = [way for way in ways(of(flags), GIVEN) if not way.inputs.has_other_tensors]
+    assert {way: flags(*new[0], **new[1])[1:] for way in every if (new := made(way, of(flags), GIVEN))} == {
+        Way(Inputs.FLAG, "parts['a']=False"): ({**GIVEN[0][2], "a": False}, (True,), False, False),
+        Way(Inputs.FLAG, "argument 4=False"): (GIVEN[0][2], (False,), False, False),
+        Way(Inputs.FLAG, "quiet=True"): (GIVEN[0][2], (True,), False, True),
+        Way(Inputs.FLAG, "update=True"): (GIVEN[0][2], (True,), True, False),
+        Way(Inputs.NUMBER, "scale=0.25"): (GIVEN[0][2], (True,), False, False),
+        Way(Inputs.NUMBER, "parts['b'][0]=0.5"): ({"a": True, "b": [0.5, 2, float("inf")]}, (True,), False, False),
+    }
+    assert [Way.of(way.text) for way in every] == every
+    assert made(Way(Inputs.NUMBER, "scale=0.25"), of(flags), GIVEN)[0][1] == 0.25
+
+
+def test_bools_and_numbers_are_turned_a_few_alone() -> None:
+    given = ([True] * 40 + [1.0] * 40,), {}
+    found = [way.inputs for way in ways(print, given)]
+    assert (found.count(Inputs.FLAG), found.count(Inputs.NUMBER), len(found)) == (6, 3, 9)
+
+
+def test_what_no_other_tensors_are_made_of_is_named() -> None:
+    class Batch:
+        pass
+
+    assert not_made(((3, None), {"name": "x"})) == ""
+    assert not_made(((Batch(), 3), {})) == "Batch"
+    sparse = torch.eye(2).to_sparse()
+    assert not_made(((Batch(), torch.ones(2), sparse), {})) == "Tensor (torch.float32, torch.sparse_coo)"
+    assert not_made(((torch.ones(2, dtype=torch.complex64),), {})) == "Tensor (torch.complex64)"
+    assert not_made(((torch.ones(0),), {})) == "Tensor (torch.float32, empty)"
+
+
+FLAG = """\
+    import torch
+
+    @torch.compile
+    def scaled(x, double=False, *, factor=1.0):
+        if x.sum() > 1:
+            x = x + 1
+        else:
+            x = x * 2
+        if factor == 0.5 and x.isnan().any():
+            raise ValueError
+        return x
+
+    for n in range(2):
+        scaled(torch.ones(4){given})
+    """
 
 
 # -- what fix says
@@ -349,6 +428,68 @@ def test_a_change_that_is_wrong_for_other_inputs_is_refused(
     assert "x * 3" not in str(found["best"])
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("", "x + (2 if double else 1)", "with other inputs (double=True) result 1 of call 1 differs by 1"),
+        (", False", "x + (2 if double else 1)", "with other inputs (double=True) result 1 of call 1 differs by 1"),
+        (", factor=4.0", "x + factor / 4", "with other inputs (factor=2.0) result 1 of call 1 differs by 0.5"),
+    ],
+    ids=["a default", "given", "a number"],
+)
+def test_a_change_that_is_right_for_one_value_of_a_bool_or_a_number_alone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: tuple[str, str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    given, wrong, said = case
+    Path("train.py").write_text(dedent(FLAG).format(given=given))
+
+    def changed(*args: Any) -> Rewrite | None:
+        right = real(*args)
+        return right and replace(right, after=tuple(one.replace("x + 1", wrong) for one in right.after))
+
+    real = rewrites.rewrite
+    monkeypatch.setattr(rewrites, "rewrite", changed)
+    found = fixed(capsys, "--json")
+    tried = next(one for one in found["tried"] if "where" in one["offer"])
+    assert (tried["results"], tried["difference"]) == ("differ", said)
+    assert wrong not in str(found["best"])
+
+
+UNMADE = """\
+    import torch
+
+    class Batch:
+        def __init__(self, x):
+            self.x = x
+
+    @torch.compile
+    def doubled(batch, limit):
+        if not limit:
+            raise ValueError
+        print("doubled")
+        return batch.x * 2
+
+    for n in range(2):
+        doubled(Batch(torch.ones(4)), True)
+    """
+
+
+def test_other_inputs_that_cannot_be_made_are_said_and_an_error_in_both_is_no_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(dedent(UNMADE))
+    found = fixed(capsys, "--json")
+    best = next(one["other_inputs"] for one in found["tried"] if one["other_inputs"]["calls"])
+    assert best["unmade"] == [{"call": 0, "given": "Batch"}, {"call": 1, "given": "Batch"}]
+    assert {(one["argument"], one["gave"]) for one in best["calls"]} == {("limit=False", "error_in_both")}
+    shown = " ".join(fixed(capsys, "--width", "200").split())
+    assert "Calls 1, 2 were not tried with other tensors: of Batch none can be made." in shown
+    assert "2 calls with other inputs raise without the change, too: nothing is known of that." in shown
+    assert "with the same results." in shown
+
+
 def test_how_often_each_side_was_taken_is_said_and_what_the_program_did_not_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,7 +501,7 @@ def test_how_often_each_side_was_taken_is_said_and_what_the_program_did_not_have
     assert one["other_true"] > 0 < one["other_false"]
     best = " + ".join(found["best"]["offers"])
     (calls,) = (trial["other_inputs"]["calls"] for trial in found["tried"] if trial["offer"] == best)
-    assert all(call["gave"] in {"same", "error_in_both"} for call in calls)
+    assert all(call["gave"] == "same" for call in calls)
     shown = " ".join(fixed(capsys, "--width", "200").split())
     assert "train.py:12 if x.sum() > 1: true 2, false 0; with other inputs true" in shown
     assert f"with the same results, also in {len(calls)} calls with" in shown

@@ -12,11 +12,12 @@ import torch
 from msgspec.structs import replace
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.edits import Setting
+from compiler_lens.facts.measured.edits import Lines, Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import Figures, Recording, Results
+from compiler_lens.measure.program import described
+from compiler_lens.recording.model import Figures, Recording, Results, SourceLine
 from compiler_lens.render.console import fix_report
 
 FILE = "/home/user/app/user_model.py"
@@ -43,6 +44,21 @@ def looped(x):
         torch._dynamo.graph_break()
         x = x + i
     return x
+
+def prices_of(x):
+    prices = [1.0, 2.0, 4.0]
+    return torch.tensor([prices[i] for i in x.tolist()])
+
+@torch.library.custom_op("told::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+@twice.register_fake
+def _(x):
+    raise RuntimeError("twice takes no vectors")
+
+def doubled(x):
+    return twice(x) + 1
 """
 
 
@@ -87,6 +103,39 @@ def test_what_torch_compile_was_given_itself_gets_no_mark(user: ModuleType) -> N
     assert observed(recorded(called), Ownership()).is_markable
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "said"),
+    [
+        (
+            "prices_of",
+            "return torch.tensor([prices[i]",
+            "GuardOnDataDependentSymNode: Could not extract specialized integer",
+        ),
+        ("doubled", "return twice(x) + 1", "RuntimeError: twice takes no vectors."),
+    ],
+)
+def test_what_raises_only_when_it_is_compiled_is_left_to_mend_with_what_it_raised(
+    user: ModuleType, name: str, line: str, said: str
+) -> None:
+    raised: list[BaseException] = []
+
+    def program() -> None:
+        try:
+            torch.compile(getattr(user, name), backend="eager")(torch.tensor([0, 2]))
+        except Exception as error:  # noqa: BLE001 -- the type is torch's own
+            raised.append(error)
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        first = replace(observed(recorded(program), Ownership()), calls=1)
+    message, at = described(raised[0])
+    assert at is not None
+    assert at.code.startswith(line)
+    assert said.rstrip(".") in message
+    shown = " ".join(fix_report(Fix(replace(first, error=message)), width=200).split())
+    assert f"{line}" in shown.partition("To mend by hand")[2]
+    assert f"compiling `{name}` failed: {said}" in shown.partition("To mend by hand")[2]
+
+
 def test_of_recompiles_that_hit_the_limit_something_is_said_also_where_each_is_expected(user: ModuleType) -> None:
     models = [user.Scaled(k) for k in range(2, 12)]
 
@@ -99,3 +148,30 @@ def test_of_recompiles_that_hit_the_limit_something_is_said_also_where_each_is_e
     found = observed(recording, Ownership())
     assert {target.kind for target in found.targets} == {"another module"}
     assert [one.change for one in found.not_tried if "recompile_limit" in one.change]
+
+
+def test_a_mark_is_told_at_the_function_that_has_it() -> None:
+    text = "def marked(x):\n    return x\n\ndef step(x):\n    if x > 0:\n        return marked(x)\n    return x\n"
+    target = Target(SourceLine("train.py", 5, "step", "    if x > 0:"), "other")
+    mark = Lines("train.py", 1, ("def marked(x):",), ("@torch.compiler.disable", "def marked(x):"))
+    written = Lines("train.py", 5, ("if x > 0:",), ("if f(x):",))
+    seen = Observed(None, None)
+    tried = tuple(Trial((Offer(target, edit),), {}, None, seen, helps=False) for edit in (mark, written))
+    shown = fix_report(Fix(seen, tried, None, texts={"train.py": text}), width=100)
+    assert "1 train.py:1 @torch.compiler.disable def marked" in shown
+    assert "2 train.py:5 if f(x):" in shown
+
+
+def test_of_changes_that_begin_alike_no_name_is_cut_at_a_dot() -> None:
+    target = Target(SourceLine("train.py", 1, "", "if value != value:"), "break")
+    lines = [
+        Lines("train.py", 1, ("if value != value:",), (f"if not torch.compiler.is_compiling(){more}:",))
+        for more in ("", " and (value != value)")
+    ]
+    settings = [Setting(f"torch._dynamo.config.capture_{name}_outputs = True") for name in ("scalar", "scalars")]
+    seen = Observed(None, None)
+    tried = tuple(Trial((Offer(target, edit),), {}, None, seen, helps=False) for edit in (*lines, *settings))
+    shown = fix_report(Fix(seen, tried, None, texts={"train.py": "if value != value:"}), width=200)
+    assert "1 train.py:1 …torch.compiler.is_compiling():" in shown
+    assert "2 train.py:1 …torch.compiler.is_compiling() and (value != value):" in shown
+    assert "3 train.py:1 …capture_scalar_outputs = True" in shown

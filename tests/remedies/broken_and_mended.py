@@ -256,6 +256,37 @@ class sizes_from_tensor(Case):
         return torch.where(mine, x + 1, x * 2)
 
 
+class looked_up_in_python(Case):
+    def inputs():
+        return (torch.tensor([0, 2, 1]),)
+
+    def broken(ids):
+        prices = {0: 1.0, 1: 2.0, 2: 4.0}
+        return torch.tensor([prices[i] for i in ids.tolist()]).view(ids.shape)
+
+    def mended(ids):
+        return torch.tensor([1.0, 2.0, 4.0])[ids]
+
+
+class test_of_drawn_number(Case):
+    def inputs():
+        np.random.seed(3)
+        return (torch.ones(3),)
+
+    def broken(x):
+        return x + 1 if np.random.uniform(0, 1) > 0.5 else x - 1
+
+    def mended_inputs():
+        np.random.seed(3)
+        return torch.ones(3), torch.tensor(np.random.uniform(0, 1) > 0.5)
+
+    def mended(x, drawn):
+        return torch.where(drawn, x + 1, x - 1)
+
+    def matters(result):
+        return result.shape
+
+
 class not_of_tensor(Case):
     versions = ("2.13", "2.15")
 

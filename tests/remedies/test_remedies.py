@@ -16,8 +16,9 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.decode.graph_breaks import read_causes
 from compiler_lens.facts.breaks import remedies
+from compiler_lens.facts.breaks.raised import raised
 from compiler_lens.facts.breaks.remedies import Shown, for_line, remedy_for, remedy_table
-from compiler_lens.facts.breaks.rewrites import shown_at, words_for
+from compiler_lens.facts.breaks.rewrites import shown_at, used_later, words_for
 from compiler_lens.facts.data_file import read_data
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
@@ -369,6 +370,17 @@ def advice_on(code, then):
         ("if 0 in x: y = x", "0 in", Shown.IN),
         ("if x.item() in (3, 4): y = x", "x.item", Shown.BRANCH),
         ("y = x.new_empty(sizes.tolist())", "sizes", Shown.SIZES),
+        ("y = x.view([2 * n for n in sizes.tolist()])", "sizes", Shown.SIZES),
+        ("y = torch.zeros(max(sizes.tolist()))", "sizes", Shown.SIZES),
+        ("y = torch.tensor([table[i] for i in x.flatten().tolist()]).view(2, 3)", "x.flatten", Shown.LOOKED_UP),
+        ("y = [table.get(i, 0) for i in x.tolist()]", "x.tolist", Shown.LOOKED_UP),
+        ("y = torch.tensor([i * 2 for i in x.tolist()]).view(2, 3)", "x.tolist", None),
+        ("y = torch.stack([torch.tensor(x.tolist()).repeat(2)])", "x.tolist", None),
+        ("if np.random.rand() < flag: y = x", "np.random", Shown.DRAWN),
+        ("if flag and np.random.uniform(0, 1) < 3: raise ValueError", "np.random", Shown.DRAWN),
+        ("y = x if 3 < numpy.random.randint(flag) else -x", "numpy.random", Shown.DRAWN),
+        ("y = x * np.random.rand()", "np.random", None),
+        ("if np.random.choice(x.tolist()): y = x", "x.tolist", Shown.BRANCH),
     ],
 )
 def test_what_asks_for_a_value_is_seen_where_torch_says_what_broke(code, broke, shown):
@@ -377,6 +389,38 @@ def test_what_asks_for_a_value_is_seen_where_torch_says_what_broke(code, broke, 
         shown_at(Sources({"/app/model.py": text}), SourceLine("/app/model.py", 2, "f", code), code.index(broke))
         is shown
     )
+
+
+def test_a_drawn_number_is_one_also_where_it_has_a_name():
+    text = "def f(x, p):\n    u = np.random.rand()\n    if u < p:\n        return x\n    return -x\n"
+    line = SourceLine("/app/model.py", 2, "f", "u = np.random.rand()")
+    assert used_later(Sources({"/app/model.py": text}), line) is Shown.DRAWN
+    assert used_later(Sources({"/app/model.py": text.replace("if u < p", "if p")}), line) is None
+
+
+@pytest.mark.parametrize(
+    ("explanation", "context", "said"),
+    [
+        ("", "TypeError <built-in function f>: f(): argument 'a' must be bool", "TypeError: f(): argument 'a' must be bool"),
+        ("Failed: call_function <f>(*(T(size=(3,)),), **{}): got RuntimeError('a: 3\\n')", "", "RuntimeError: a: 3"),
+        ("Failed: call_function <f>(*(), **{}): got Mine<3>", "", "Mine<3>"),
+        ("", "", ""),
+    ],
+)  # fmt: skip
+def test_what_an_operator_raised_is_said_whole(explanation, context, said):
+    assert raised(BreakCause("TypeError when making fake tensor call", "", explanation, (), context)) == said
+    assert not raised(BreakCause("Data-dependent branching", "", explanation, (), context))
+
+
+def test_what_an_operator_raised_comes_before_our_words():
+    case = table.flag_of_sizes
+    _, recording, _ = compiled(case, case.broken, case.inputs)
+    (card,) = explain(recording).cards
+    error = "TypeError: sum(): argument 'keepdim' must be bool, not SymBool."
+    assert why(card) == f"{error} {BY_NAME['flag_of_sizes'].why}"
+    case = table.wrong_shapes
+    *_, (cause,) = compiled(case, case.broken, case.inputs)
+    assert raised(cause) == "RuntimeError: a and b must have same reduction dim, but got [3, 4] X [3, 4]."
 
 
 def test_a_check_that_only_saves_work_may_be_deleted():
@@ -400,10 +444,3 @@ def test_no_remedy_is_hidden_by_another():
     """Two without words of their own for one type: the second would never be seen."""
     plain = [(gb_type, remedy.shown) for remedy in REMEDIES if not remedy.about for gb_type in remedy.gb_types]
     assert len(plain) == len(set(plain))
-
-
-def test_the_error_that_a_line_raises_is_said():
-    _, recording, _ = compiled(table.flag_of_sizes, table.flag_of_sizes.broken, table.Case.inputs)
-    (card,) = explain(recording).cards
-    assert why(card).endswith(" It says `sum(): argument 'keepdim' must be bool, not SymBool`.")
-    assert [one.name for one in REMEDIES if one.is_quoted] == ["flag_of_sizes", "wrong_shapes"]

@@ -39,19 +39,22 @@ def backend_of(context: Any) -> Any:
 
 def called() -> Any:
     """Return the module or function that was given to torch.compile and is called now; None if that is not known."""
-    import torch
-
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_DEEPEST):
         if frame is None:
             break
         if "fn" in frame.f_code.co_freevars and frame.f_code.co_filename.endswith(_WRAPPERS):
-            found = frame.f_locals.get("fn")
-            owner = getattr(found, "__self__", None)
-            is_call = issubclass(type(owner), torch.nn.Module) and getattr(found, "__name__", "") in _CALLS
-            return owner if is_call else found
+            return whose_call(frame.f_locals.get("fn"))
         frame = frame.f_back
     return None
+
+
+def whose_call(function: Any) -> Any:
+    """Return the module of which this is the call; any other function as it is."""
+    torch = sys.modules["torch"]  # who calls torch.compile has it
+    owner = getattr(function, "__self__", None)
+    is_call = issubclass(type(owner), torch.nn.Module) and getattr(function, "__name__", "") in _CALLS
+    return owner if is_call else function
 
 
 def module_in(wrapped: Any) -> Any:

@@ -47,6 +47,8 @@ class Shown(Enum):
     SLICE = "slice"  # the bounds of a slice
     SIZES = "sizes"  # `.tolist()` where sizes are wanted
     TEXT = "text"  # an f-string
+    LOOKED_UP = "looked up"  # each number of a `.tolist()`, in a list or dict
+    DRAWN = "drawn"  # one of NumPy's random numbers, in a test
 
 
 class Setting(Struct, frozen=True):
@@ -77,7 +79,6 @@ class Remedy(Struct, frozen=True, kw_only=True):
     hinted: str = ""  # what comes of a setting that torch names and that is not offered, one sentence
     leave: str = ""  # when not to touch it
     leave_at: str = ""  # a regular expression that is found in a line of which that is to be said; empty: any
-    is_quoted: bool = False  # torch's context is the error that the line raises, as "TypeError sum: sum(): argument …"
 
 
 class Rewrite(Struct, frozen=True):

@@ -58,6 +58,19 @@ class Offer(Struct, frozen=True):
     may_raise: bool = False  # in compiled code it raises where what it takes for granted does not hold, as it says
 
     @property
+    def at(self) -> SourceLine | None:
+        """Where it is made, as far as one line says that: a mark stands above another function than its line is in."""
+        edit, about = self.edit, self.target.at
+        if (
+            isinstance(edit, Lines)
+            and len(edit.before) == 1
+            and about
+            and (edit.file, edit.near) != (about.file, about.line)
+        ):
+            return SourceLine(edit.file, edit.near, "", edit.before[0])
+        return about
+
+    @property
     def drops(self) -> bool:
         """Whether compiled code then leaves out what the program does there, such as to print."""
         return isinstance(self.edit, Lines) and _IN_EAGER.match(self.edit.title) is not None

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.raised import failure_of
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.enough import not_worth
 from compiler_lens.facts.measured.fix import Fix, NotTried, Observed, Offer, Target, Trial, as_it_was
@@ -126,8 +127,8 @@ def _is_about(evidence: object, target: Target) -> bool:
     match evidence:
         case BreakCard(place=place, cause=cause):
             return (place, cause.gb_type) == (target.at, target.kind)
-        case FrameFailed(failed=failed) if failed.failure:
-            return (failed.failure_line, failed.failure.gb_type) == (target.at, target.kind)
+        case FrameFailed(failed=failed) if failure := failure_of(failed):
+            return (failed.failure_line, failure.gb_type) == (target.at, target.kind)
     return False
 
 

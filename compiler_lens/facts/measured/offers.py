@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.hints import specific_hints
+from compiler_lens.facts.breaks.raised import failure_of
 from compiler_lens.facts.breaks.remedies import (
     OfBothSides,
     Remedy,
@@ -106,7 +107,7 @@ def _offered(recording: Recording, explained: Explanation, own: Ownership) -> It
         if not card.disabled:
             yield from _of_card(card, recording, known, seen, own)
     for compilation in recording.compilations:
-        at, cause = compilation.failure_line, compilation.failure
+        at, cause = compilation.failure_line, failure_of(compilation)
         if compilation.outcome is Outcome.FAILED and at and cause:
             yield from _of_failure(at, cause, known, seen, own)
     for report in explained.recompiles:

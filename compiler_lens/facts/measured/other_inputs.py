@@ -26,13 +26,15 @@ KINDS = ("result", "argument", "gradient", "object", "generator")
 
 
 class Inputs(Enum):
-    """How inputs are made of a call's own tensors."""
+    """How inputs are made of a call's own."""
 
     NEGATED = "negated"
     ZEROS = "zeros"
     ONES = "ones"
     LARGE = "1,000 times as large"
     NAN = "a nan among them"
+    FLAG = "another bool"  # the tensors are the call's own
+    NUMBER = "another number"
     HALF = "float16"
     DOUBLE = "float64"
     ONE_ROW = "one row"
@@ -42,7 +44,34 @@ class Inputs(Enum):
     @property
     def is_alike(self) -> bool:
         """Whether these are inputs of the same dtypes and sizes, which the program may well get."""
-        return self in {Inputs.NEGATED, Inputs.ZEROS, Inputs.ONES, Inputs.LARGE, Inputs.NAN}
+        tensors = {Inputs.NEGATED, Inputs.ZEROS, Inputs.ONES, Inputs.LARGE, Inputs.NAN}
+        return self in tensors or not self.has_other_tensors
+
+    @property
+    def has_other_tensors(self) -> bool:
+        """Whether the tensors are others: all of them, and nothing else is."""
+        return self not in {Inputs.FLAG, Inputs.NUMBER}
+
+
+class Way(Struct, frozen=True):
+    """One way to make inputs of a call's own."""
+
+    inputs: Inputs
+    argument: str = ""  # which bool or number is another, and which: `verbose=True`
+
+    @property
+    def text(self) -> str:
+        """What `of` makes the same of."""
+        return f"{self.inputs.value}{_BEFORE_ARGUMENT}{self.argument}" if self.argument else self.inputs.value
+
+    @classmethod
+    def of(cls, text: str) -> Way:
+        """Return the way of a text."""
+        inputs, _, argument = text.partition(_BEFORE_ARGUMENT)
+        return cls(Inputs(inputs), argument)
+
+
+_BEFORE_ARGUMENT = ": "
 
 
 class Gave(Enum):
@@ -66,6 +95,12 @@ class OtherCall(Struct, frozen=True):
     largest: float | None = None  # the largest difference of two elements
     error: str = ""  # what it raised with the change, in one line
     name: str = ""  # of what an object holds, or whose generator it is
+    argument: str = ""  # as in `Way`
+
+    @property
+    def made_by(self) -> Way:
+        """How the inputs were made."""
+        return Way(self.inputs, self.argument)
 
     @property
     def place(self) -> int:
@@ -82,17 +117,30 @@ class Untried(Enum):
     ENDED = "ended"  # the run in which they were to be made did not come to its end
 
 
+class Unmade(Struct, frozen=True):
+    """A call of the program for which no other tensors could be made."""
+
+    call: int  # outermost calls of the program itself before it
+    given: str = ""  # what is among its arguments, and no other can be made of; empty: no tensor is
+
+
 class OtherInputs(Struct, frozen=True):
     """All calls with other inputs of a trial, but those that are not the same twice without any change."""
 
     calls: tuple[OtherCall, ...] = ()
     lost: int = 0  # calls that did not come to their end: they tell nothing
     untried: Untried | None = None
+    unmade: tuple[Unmade, ...] = ()
 
     @property
     def same(self) -> int:
-        """How many gave the same, an error in both counted in."""
-        return sum(one.gave in {Gave.SAME, Gave.ERROR_IN_BOTH} for one in self.calls)
+        """How many gave the same: an error in both is no evidence."""
+        return sum(one.gave is Gave.SAME for one in self.calls)
+
+    @property
+    def raising(self) -> int:
+        """How many raised, with the change and without it."""
+        return sum(one.gave is Gave.ERROR_IN_BOTH for one in self.calls)
 
     @property
     def differing(self) -> tuple[OtherCall, ...]:
@@ -112,8 +160,8 @@ class OtherInputs(Struct, frozen=True):
 
     def but(self, unsure: Iterable[OtherCall]) -> OtherInputs:
         """Return the same without calls that differ without any change as well, as early or earlier."""
-        known = {(one.call, one.inputs): one.place for one in unsure}
-        worth = tuple(one for one in self.calls if not _is_known(one, known.get((one.call, one.inputs))))
+        known = {(one.call, one.made_by): one.place for one in unsure}
+        worth = tuple(one for one in self.calls if not _is_known(one, known.get((one.call, one.made_by))))
         return replace(self, calls=worth)
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.raised import failure_of
 from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.overview.unintended import Doubt, unintended
 from compiler_lens.facts.program.asked import calls_forward, never_called
@@ -164,7 +165,7 @@ def _hidden(covered: Coverage) -> Iterator[Finding]:
 def _failed(
     found: seen.FrameFailed, cards: tuple[BreakCard, ...], every: tuple[model.Tried, ...], own: Ownership
 ) -> seen.FrameFailed:
-    failure, at, name = found.failed.failure, found.failed.failure_line, found.frame.name
+    failure, at, name = failure_of(found.failed), found.failed.failure_line, found.frame.name
     tried = tuple(one for one in every if failure and one.is_for(at, failure.gb_type))
     owner = owner_of((*found.failed.stack, SourceLine(name.file, name.line), at), own) if at else Owner()
     inside = at if at and not own.owns(at.file) else None

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from compiler_lens.facts.breaks.backend import is_of_backend
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.breaks.fallout import regions
+from compiler_lens.facts.breaks.raised import raised
 from compiler_lens.facts.overview.explanation import Explanation
 from compiler_lens.facts.program.coverage import GIVEN_UP, Function, Lines, Treatment, coverage
 from compiler_lens.facts.program.ownership import Ownership
@@ -258,7 +259,7 @@ def _note_breaks(
     for compilation in recording.compilations:
         # A skipped frame has one too; what that says is on its card.
         if compilation.outcome is Outcome.FAILED and compilation.failure and compilation.failure_line:
-            at(compilation.failure_line).failures[compilation.failure.gb_type] = None
+            at(compilation.failure_line).failures[raised(compilation.failure) or compilation.failure.gb_type] = None
 
 
 def _note_functions(functions: Sequence[Function], files: _Files) -> None:

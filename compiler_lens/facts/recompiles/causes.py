@@ -117,7 +117,8 @@ def cause_of(
     fix = chosen(kind, subject, known, group, function, facts)
     at = known.follows or known.pinned
     values = tuple(value for change in known.changes for value in (change.old, change.new) if value)
-    named = Named(kind, subject, function.name, values, known.first, known.uses, at.line if at else None)
+    message = next((one.failure.text for one in group if one.failure), "")
+    named = Named(kind, subject, function.name, values, known.first, known.uses, at.line if at else None, message)
     return RecompileCause(
         kind, subject, known.changes, worded(fix, named), known.writes or known.pinned or known.line, known.seconds,
         known.most <= fix.free, known.follows, known.objects, known.is_serving, pinned=known.pinned,

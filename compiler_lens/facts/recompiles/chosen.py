@@ -33,6 +33,7 @@ _OF_ARRAYS = {
     CauseClass.STRIDE: "array_layout", CauseClass.TENSOR_OR_NUMBER: "array_or_number",
     CauseClass.ZERO_ONE: "array_zero_one",
 }  # fmt: skip
+_OF_AN_EXPRESSION = " = "  # `1.0 + clip = 1.25`: what is asked of a number that a line computes with
 _INDEXED = re.compile(r"\b([A-Za-z_][\w.]{0,200})\[")
 _TENSORS = frozenset(("Tensor", "Parameter", "Buffer"))
 
@@ -117,6 +118,7 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
         return fix if _LEARNING_RATE.search(group[0].failed.subject) else others["not_lr"]
     if kind not in HELD:
         return fix
+    values = {value.rpartition(_OF_AN_EXPRESSION)[2] for value in values}
     if not values or not all(map(is_number, values)):
         return others["no_number"]
     return _of_numbers(kind, group, known, values, facts)

@@ -14,6 +14,7 @@ from compiler_lens.facts.recompiles.written import WORD
 
 OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
 _UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+))")
+_LONGEST = 200  # characters of torch's message
 _LOOP = ": compile the body of the loop, and loop over that"
 
 
@@ -27,6 +28,7 @@ class Named(Struct, frozen=True):
     first: str  # a number that came first
     uses: frozenset[Use]
     line: int | None  # the break that hands it over, or what needs it as a number
+    message: str = ""  # torch's, of the first change; empty where it gave none
 
 
 def worded(fix: Fix, of: Named) -> Fix:
@@ -60,9 +62,15 @@ def _names(of: Named, fix: Fix) -> dict[str, str]:
         "list": name.removeprefix("len(").removesuffix(")"),
         "attribute": next(reversed(WORD.findall(name)), name),
         "function": of.function,
+        "message": _quoted(of.message),
         "keywords": _came_and_went(of.values),
         "classes": f": it was {' and '.join(classes)}" if len(classes) > 1 else "",
     }
+
+
+def _quoted(message: str) -> str:
+    text = " ".join(message.replace("`", "'").split())
+    return f"`{text[:_LONGEST]}{'…' if text[_LONGEST:] else ''}`" if text else "it gave no reason"
 
 
 def _masked(kind: CauseClass, subject: str) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree
-from compiler_lens.facts.measured.other_inputs import Counted, Inputs, Untried
+from compiler_lens.facts.measured.other_inputs import Counted, Unmade, Untried, Way
+from compiler_lens.measure.fix.inputs import made, not_made, ways
 from compiler_lens.measure.fix.objects import Named, generators, held, roots_of
 from compiler_lens.measure.fix.results import Keeper, Kept, keep_changed, looked_into, packed
 from compiler_lens.measure.program import described, leaves
@@ -32,7 +33,6 @@ _CALLS = 2  # of each compiled function, that are made with other inputs
 _MOST = 24  # of all of them
 _SECONDS = 30.0  # that all may take
 _SILENCE = 10.0  # seconds for one
-_LARGE = 1_000
 
 Reached = Callable[[Any], Sequence[torch.Tensor]]
 
@@ -107,7 +107,8 @@ class OtherCalls:
 
     def __init__(self, lines: CountedLines) -> None:
         self.keeper = Keeper()
-        self.lost: list[tuple[int, Inputs]] = []  # calls that did not come to their end
+        self.lost: list[tuple[int, Way]] = []  # calls that did not come to their end
+        self.unmade: list[Unmade] = []
         self._lines = lines
         self._made: dict[int, int] = {}  # calls of each function, by its number
         self._seconds = 0.0
@@ -131,10 +132,12 @@ class OtherCalls:
             return
         self._made[id(function)] = number + 1
         begun = time.perf_counter()
-        left = [inputs for inputs in Inputs if _made(inputs, given) is not None]
+        left = list(ways(dynamo.as_written(function)[0], given))
+        if not any(way.inputs.has_other_tensors for way in left):
+            self.unmade.append(Unmade(call, not_made(given)))
         while left and self._seconds + time.perf_counter() - begun <= _SECONDS:
-            made = partial(self._in_a_copy, _Asked(function, call, given, reached, tuple(left)))
-            for message in told_by_a_copy(made, _SILENCE):
+            calls = partial(self._in_a_copy, _Asked(function, call, given, reached, tuple(left)))
+            for message in told_by_a_copy(calls, _SILENCE):
                 self._hear(message)
                 left.pop(0)
             # Where not all are told, the copy came to its end in the first one that is left.
@@ -152,9 +155,9 @@ class OtherCalls:
         torch.set_num_threads(1)  # the threads of this process were not copied
         written, _ = dynamo.as_written(asked.function)
         with restoring_state(written, asked.given) as state:
-            for inputs in asked.inputs:
+            for way in asked.ways:
                 self._lines.forget()
-                kept = _called(asked, inputs, self._lines)
+                kept = _called(asked, way, self._lines)
                 state.restore()
                 buffer = io.BytesIO()
                 torch.save(([packed(one) for one in kept], self._lines.counts), buffer)
@@ -168,15 +171,16 @@ class _Asked(Struct, frozen=True):
     call: int
     given: Any
     reached: Reached
-    inputs: tuple[Inputs, ...]
+    ways: tuple[Way, ...]
 
 
-def _called(asked: _Asked, inputs: Inputs, lines: CountedLines) -> Sequence[Kept]:
+def _called(asked: _Asked, way: Way, lines: CountedLines) -> Sequence[Kept]:
     """Make a call, and return what it gives."""
-    given, keeper = _made(inputs, asked.given), Keeper()
+    written, _ = dynamo.as_written(asked.function)
+    given, keeper = made(way, written, asked.given), Keeper()
     tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
     copies = [tensor.detach().clone() for tensor in tensors]
-    roots = [*roots_of(dynamo.as_written(asked.function)[0]), *_named(given)]
+    roots = [*roots_of(written), *_named(given)]
     before = looked_into(held(roots))
     try:
         with lines.counting(with_others=True):
@@ -184,13 +188,13 @@ def _called(asked: _Asked, inputs: Inputs, lines: CountedLines) -> Sequence[Kept
         changed = [tensor for tensor, copy in zip(tensors, copies, strict=True) if not _is_same(tensor, copy)]
         gradients = _gradients(result, [*asked.reached(result), *tensors])
     except Exception as error:  # noqa: BLE001 -- what the function raises is what it gives
-        keeper.keep("error", asked.call, [described(error)[0]], inputs.value)
+        keeper.keep("error", asked.call, [described(error)[0]], way.text)
         return keeper.kept
-    keeper.keep("result", asked.call, leaves(result), inputs.value)
-    keeper.keep("argument", asked.call, changed, inputs.value)
-    keeper.keep("gradient", asked.call, gradients, inputs.value)
-    keep_changed(keeper, asked.call, before, held(roots), inputs.value)
-    keeper.keep_named("generator", asked.call, generators(), inputs.value)
+    keeper.keep("result", asked.call, leaves(result), way.text)
+    keeper.keep("argument", asked.call, changed, way.text)
+    keeper.keep("gradient", asked.call, gradients, way.text)
+    keep_changed(keeper, asked.call, before, held(roots), way.text)
+    keeper.keep_named("generator", asked.call, generators(), way.text)
     return keeper.kept
 
 
@@ -219,74 +223,3 @@ def _gradients(result: Any, wanted: Sequence[torch.Tensor]) -> list[torch.Tensor
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
     kept = one.detach()
     return kept.shape == other.shape and bool(torch.allclose(kept, other, rtol=0, atol=0, equal_nan=True))
-
-
-# -- the inputs
-
-
-def _made(inputs: Inputs, given: Any) -> Any:
-    """Return arguments made of others; None where they would be the same, or cannot be made."""
-    tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
-    if not all(map(_is_plain, tensors)) or (inputs is Inputs.ONE_ROW and not _have_rows(tensors)):
-        return None
-    if inputs is Inputs.GRADIENTS and not torch.is_grad_enabled():
-        return None
-    new = {id(one): _new(inputs, one) for one in tensors}  # one tensor that is given twice stays one
-    if all(new[id(one)] is one for one in tensors):
-        return None
-    return pytree.tree_map_only(torch.Tensor, lambda one: new[id(one)], given)
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    is_known = type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.layout is torch.strided
-    return is_known and not (tensor.is_nested or tensor.is_meta or tensor.is_quantized or tensor.is_inference())
-
-
-def _have_rows(tensors: Sequence[torch.Tensor]) -> bool:
-    """Whether all tensors have the same number of rows, more than one."""
-    rows = {len(one) if one.dim() else 1 for one in tensors}
-    return len(rows) == 1 and rows != {1}
-
-
-def _new(inputs: Inputs, tensor: torch.Tensor) -> torch.Tensor:
-    """Return another tensor in place of one; that one itself where there is none of this kind."""
-    kind = "float" if tensor.is_floating_point() else "bool" if tensor.dtype is torch.bool else "int"
-    make = None if tensor.is_complex() or not tensor.numel() else _NEW[inputs].get(kind)
-    with torch.no_grad():
-        made = make(tensor.detach()) if make else None
-    if made is None:
-        return tensor
-    return made.requires_grad_(tensor.requires_grad or inputs is Inputs.GRADIENTS) if kind == "float" else made
-
-
-def _turned(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.flip(*range(tensor.dim()))
-
-
-def _with_nan(tensor: torch.Tensor) -> torch.Tensor:
-    new = tensor.clone()
-    new[(0,) * tensor.dim()] = torch.nan
-    return new
-
-
-def _strided(tensor: torch.Tensor) -> torch.Tensor | None:
-    return torch.stack((tensor, tensor), -1)[..., 0] if tensor.dim() else None
-
-
-def _first_row(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor[:1].clone()
-
-
-_Make = Callable[[torch.Tensor], "torch.Tensor | None"]
-_NEW: Mapping[Inputs, Mapping[str, _Make]] = {
-    Inputs.NEGATED: {"float": torch.neg, "bool": torch.logical_not, "int": _turned},  # an index may not be negative
-    Inputs.ZEROS: dict.fromkeys(("float", "bool", "int"), torch.zeros_like),
-    Inputs.ONES: dict.fromkeys(("float", "bool"), torch.ones_like),
-    Inputs.LARGE: {"float": lambda tensor: tensor * _LARGE},
-    Inputs.NAN: {"float": _with_nan},
-    Inputs.HALF: {"float": lambda tensor: None if tensor.dtype is torch.float16 else tensor.half()},
-    Inputs.DOUBLE: {"float": lambda tensor: None if tensor.dtype is torch.float64 else tensor.double()},
-    Inputs.ONE_ROW: dict.fromkeys(("float", "bool", "int"), _first_row),
-    Inputs.STRIDED: dict.fromkeys(("float", "bool", "int"), _strided),
-    Inputs.GRADIENTS: {"float": lambda tensor: None if tensor.requires_grad else tensor.clone()},
-}

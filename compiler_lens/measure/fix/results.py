@@ -17,7 +17,7 @@ import torch
 from msgspec import Struct
 
 from compiler_lens.facts.measured.fix import Difference
-from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall
+from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, Way
 from compiler_lens.measure.fix.plan import ALL
 from compiler_lens.recording.model import Results
 
@@ -220,17 +220,17 @@ def _by_call(kept: Sequence[Kept]) -> Mapping[tuple[int, str], Sequence[Kept]]:
 
 
 def _compared_call(key: tuple[int, str], kept: Sequence[Kept], reference: Sequence[Kept]) -> OtherCall:
-    call, inputs = key[0], Inputs(key[1])
+    call, way = key[0], Way.of(key[1])
     raises, raised = (side[0].kind == "error" for side in (kept, reference))
     if raises or raised:
         gave = Gave.ERROR_IN_BOTH if raises and raised else Gave.ERROR if raises else Gave.NO_ERROR
-        return OtherCall(call, inputs, gave, error=str(kept[0].value) if raises else "")
+        return OtherCall(call, way.inputs, gave, error=str(kept[0].value) if raises else "", argument=way.argument)
     _, difference = compared(kept, reference)
     difference = difference or _other_change(kept, reference)
     if difference is None:
-        return OtherCall(call, inputs, Gave.SAME)
+        return OtherCall(call, way.inputs, Gave.SAME, argument=way.argument)
     found = difference.kind, difference.index, difference.largest
-    return OtherCall(call, inputs, Gave.OTHER, *found, name=difference.name)
+    return OtherCall(call, way.inputs, Gave.OTHER, *found, name=difference.name, argument=way.argument)
 
 
 def _other_change(kept: Sequence[Kept], reference: Sequence[Kept]) -> Difference | None:

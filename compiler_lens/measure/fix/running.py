@@ -155,12 +155,12 @@ class _Run(Struct, frozen=True):
         plan = self.plan
         if self.others is None:
             return replace(outcome, others=OtherInputs(untried=impossible()))
-        kept, lost = self.others.keeper.kept, len(self.others.lost)
+        kept, made = self.others.keeper.kept, OtherInputs(lost=len(self.others.lost), unmade=tuple(self.others.unmade))
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)
-            return replace(outcome, others=OtherInputs(lost=lost))
+            return replace(outcome, others=made)
         calls = results.compared_calls(kept, results.load(plan.at / plan.reference), plan.unsure)
-        return replace(outcome, others=OtherInputs(calls, lost))
+        return replace(outcome, others=replace(made, calls=calls))
 
 
 def _script(plan: Plan) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.measured.edits import Edit
+from compiler_lens.facts.measured.edits import Edit, Setting
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -24,7 +24,7 @@ from compiler_lens.facts.measured.fix import (
     together,
 )
 from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
-from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs, Sides, Untried
+from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, OtherInputs, Sides, Untried, Way
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
 from compiler_lens.facts.overview.findings import Finding
@@ -269,7 +269,7 @@ def _differs(seen: Observed) -> Differs | None:
 def _difference(seen: Observed) -> str:
     found = seen.difference
     if one := seen.refuted_by:
-        return f"with other inputs ({one.inputs.value}) {_gave(one)}"
+        return f"with other inputs ({_how(one)}) {_gave(one)}"
     if seen.is_one_sided:
         return "its test went one way only, also with other inputs: what it gives the other way is not known"
     if found is None:
@@ -334,7 +334,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         named.update(offer.edit for offer in new)
         label = together([numbers[offer.edit] for offer in trial.offers])
         tone = Tone.STRONG if is_best else Tone.PLAIN
-        names = [(fix.as_it_was(one.target.at), titles[one.edit]) for one in new]
+        names = [(fix.as_it_was(one.at), titles[one.edit]) for one in new]
         name = _name(label, *names[0], tone) if len(new) == 1 else (Span(label, tone),)
         rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
         several = zip(new, names, strict=True) if len(new) > 1 else ()
@@ -369,7 +369,9 @@ def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
         others = [codes[one.edit] for one in offers if one.target == offer.target and codes[one.edit] != code]
         alike = [other for other in others if other[:_ALIKE] == code[:_ALIKE]]
         common = code[: max((_common(code, other) for other in alike), default=0)]
-        begin = max(common.rfind(" "), common.rfind("."), common.rfind("(")) + 1
+        # A setting is known by its last name; of code, what stands after a dot is no name by itself.
+        ends = " .(" if isinstance(offer.edit, Setting) else " ("
+        begin = max(map(common.replace("()", "--").rfind, ends)) + 1
         first, *rest = (line.strip() for line in offer.code.splitlines())
         titles[offer.edit] = one_line(f"…{code[begin:]}" if begin else first + (" …" if rest else ""), _LONGEST)
     return titles
@@ -483,13 +485,18 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     same += " of compiled calls" if best.observed.printed else ""
     others = best.observed.others.same
     same += f", also in {plural(others, 'call')} with other inputs" if others else ""
-    eager = after.eager_functions if after else 0
-    still = f" {_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
-    gain = _gain(best.before, after)
     is_whole = after and not any(getattr(after, name) for name in _FIGURES)
-    yield paragraph(*coded(f"{gain}, with {same}.{still}"), tone=Tone.GOOD if is_whole else Tone.WARN)
-    yield from _kept(fix.first, best.observed)
-    yield from _expected(best.observed)
+    tone = Tone.GOOD if is_whole else Tone.WARN
+    eager = after.eager_functions if after else 0
+    still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
+    of_these = (*_kept(fix.first, best.observed), *_expected(best.observed))
+    gain = f"{_gain(best.before, after)}, with {same}."
+    if not of_these:
+        gain, still = f"{gain} {still}".rstrip(), ""
+    yield paragraph(*coded(gain), tone=tone)
+    yield from of_these
+    if still:
+        yield paragraph(still, tone=tone)
     yield from eager_blocks(fix, best.observed)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     if after and after.graph_breaks == eager == 0:
@@ -552,6 +559,25 @@ def _how_to_have_it(fix: Fix, kept: str) -> Block:
     return Line((quiet(f"Again with --patch FILE for a patch{applied}."),), whole=True)
 
 
+def counted_otherwise(here: Figures | None, there: tuple[int, int], *, name: str, steps: int) -> str:
+    """Say why a recording of the same program has other counts of breaks and recompiles; empty where it has not.
+
+    Args:
+        here: what the trials begin with.
+        there: what the recording has.
+        name: the recording's file.
+        steps: the calls that each run here was ended after; 0: none.
+    """
+    if here is None or (here.graph_breaks, here.recompiles) == there:
+        return ""
+    breaks, recompiles = (plural(count, noun) for count, noun in zip(there, ("graph break", "recompile"), strict=True))
+    ended = f", and a run ends after {plural(steps, 'call')}" if steps else ""
+    return (
+        f"{name} counts {breaks} and {recompiles}, this {number(here.graph_breaks)} and {number(here.recompiles)}: here"
+        f" random numbers are drawn from fixed seeds and graphs run as Dynamo captured them{ended}"
+    )
+
+
 def patch_command(fix: Fix, patch: str, undo: str = "") -> str:
     """Return what to type to make the best change, or with `-R` to undo it."""
     return f"patch {undo}-p0 -d {shlex.quote(fix.folder)} < {shlex.quote(patch)}"
@@ -592,13 +618,38 @@ def _other_inputs(others: OtherInputs) -> Iterator[Block]:
         yield paragraph(
             f"{lost} with other inputs took too long or ended the process: nothing is known of that.", tone=Tone.WARN
         )
-    differing: dict[Inputs, OtherCall] = {}
+    yield from _no_evidence(others)
+    differing: dict[Way, OtherCall] = {}
     for one in others.differing:
-        differing.setdefault(one.inputs, one)
+        differing.setdefault(one.made_by, one)
     if differing:
         yield line(Span("With inputs that the program did not have it gives something else:", Tone.WARN))
     for one in differing.values():
-        yield paragraph(f"- {one.inputs.value}: {_gave(one)}", indent=2, limit=2)
+        yield paragraph(f"- {_how(one)}: {_gave(one)}", indent=2, limit=2)
+
+
+def _no_evidence(others: OtherInputs) -> Iterator[Block]:
+    """Tell of other inputs that say nothing of a change: those that raise anyhow, and those that could not be made."""
+    if others.raising:
+        raising = plural(others.raising, "call with other inputs raises", "calls with other inputs raise")
+        yield paragraph(f"{raising} without the change, too: nothing is known of that.", tone=Tone.QUIET)
+    calls: dict[str, list[int]] = {}
+    for one in others.unmade:
+        calls.setdefault(one.given, []).append(one.call + 1)
+    for given, which in calls.items():
+        call = f"Call {which[0]} was" if len(which) == 1 else f"Calls {', '.join(map(str, which))} were"
+        why = (
+            f"of `{given}` none can be made"
+            if given
+            else "it is given none"
+            if len(which) == 1
+            else "they are given none"
+        )
+        yield paragraph(*coded(f"{call} not tried with other tensors: {why}."), tone=Tone.WARN)
+
+
+def _how(one: OtherCall) -> str:
+    return one.argument or one.inputs.value
 
 
 def _gave(one: OtherCall) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from compiler_lens.facts.breaks.remedies import Shown
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment, is_guarded
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import called
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
 from compiler_lens.facts.breaks.rewrites.tells import told
 from compiler_lens.facts.program.uses import SIZED, Use, uses
 from compiler_lens.recording.model import SourceLine
@@ -48,8 +48,12 @@ def used_later(sources: Sources, at: SourceLine) -> Shown | None:
     except RecursionError:
         return None
     match site.statement if site else None:
-        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value)
+        ):
             found = uses(sources, at.file, at.line, name)
+            if Use.BRANCH in found and _draws(value):
+                return Shown.DRAWN
             return next((shown for use, shown in _USED.items() if use in found), None)
     return None
 
@@ -92,6 +96,8 @@ def columns_at(sources: Sources, at: SourceLine, column: int, *, is_branch: bool
 
 def _shown(site: Site, column: int | None) -> Shown | None:
     statement, asks = site.statement, list(_around(site, column))
+    if any(map(_draws, asks)) and _is_tested(statement, asks):
+        return Shown.DRAWN
     match statement:
         case ast.Assert(msg=ast.expr() as message) if not isinstance(message, ast.Constant):
             return Shown.MESSAGE
@@ -108,6 +114,23 @@ def _shown(site: Site, column: int | None) -> Shown | None:
             return found
         is_called |= called(node) in _NUMBERS
     return None
+
+
+def _is_tested(statement: ast.stmt, asks: Sequence[ast.AST]) -> bool:
+    is_branch = isinstance(statement, (ast.If, ast.While)) and statement.test in asks
+    return is_branch or any(isinstance(node, (ast.Compare, ast.BoolOp, ast.IfExp)) for node in asks)
+
+
+def _draws(node: ast.AST | None) -> bool:
+    """Whether this is one of NumPy's random numbers, and nothing of a tensor's."""
+    match node:
+        case ast.Call(func=function, args=arguments):
+            of_module, _, _ = dotted(function).rpartition(".")
+            return of_module in _NUMPYS and all(isinstance(one, (ast.Constant, ast.Name)) for one in arguments)
+    return False
+
+
+_NUMPYS = frozenset({"np.random", "numpy.random"})
 
 
 def _around(site: Site, column: int | None) -> Iterator[ast.AST]:
@@ -134,9 +157,36 @@ def _asked(node: ast.AST) -> Shown | None:  # noqa: PLR0911 -- one for each kind
             return Shown.SLICE
         case ast.JoinedStr():
             return Shown.TEXT
-        case ast.Call() if called(node) in SIZED and any(called(n) == "tolist" for n in ast.walk(node)):
+        case ast.Call(args=arguments) if called(node) in SIZED and any(map(_has_numbers, arguments)):
             return Shown.SIZES
+        case ast.ListComp(elt=made) | ast.GeneratorExp(elt=made) | ast.SetComp(elt=made):
+            return Shown.LOOKED_UP if _looks_up(made, node.generators[0]) else None
     return None
+
+
+def _has_numbers(argument: ast.AST) -> bool:
+    """Whether numbers of a `.tolist()` are an argument, also in a list; not a tensor that is made of them."""
+    match argument:
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name == "tolist"
+    return any(
+        _has_numbers(one) for one in ast.iter_child_nodes(argument) if isinstance(one, (ast.expr, ast.comprehension))
+    )
+
+
+def _looks_up(made: ast.expr, each: ast.comprehension) -> bool:
+    """Whether what a comprehension makes of each number of a `.tolist()` is looked up by that."""
+    if called(each.iter) != "tolist" or not isinstance(each.target, ast.Name):
+        return False
+    name = each.target.id
+    for node in ast.walk(made):
+        match node:
+            case (
+                ast.Subscript(slice=ast.Name(id=key))
+                | ast.Call(func=ast.Attribute(attr="get"), args=[ast.Name(id=key), *_])
+            ) if key == name:
+                return True
+    return False
 
 
 def _arm(site: Site, node: ast.If) -> Shown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
@@ -180,12 +181,14 @@ def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site |
     body: Sequence[ast.stmt] = tree.body if tree else ()
     function: Function | None = None
     around: list[ast.stmt] = []  # in the function: all statements around the line, the innermost last
+    scopes: list[ast.AST] = [tree] if tree else []  # the module, and all functions around the line
     for _ in range(_DEEPEST):
         if (number := number_at(body, line)) is None:
             break
         statement, following = body[number], tuple(body[number + 1 :])
         if isinstance(statement, Function):
             function, around = statement, []
+            scopes.append(statement)
         else:
             around.append(statement)
         inner = (b for b in _blocks(statement) if number_at(b, line) is not None)
@@ -194,7 +197,7 @@ def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site |
         return None
     if tree is None or function is None or not around or _is_large(around[-1], _encoded(text)[1]):
         return None
-    torch = _torch_name(tree)
+    torch = _torch_name(tuple(scopes))
     begin = first_line(function)
     otherwise = given_otherwise(tree, function)
     known = seen.get(function.lineno, seen.get(begin, frozenset())) - otherwise
@@ -306,10 +309,28 @@ def _is_for_types(node: ast.AST) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _torch_name(tree: ast.Module) -> str:
-    unseen = {n for block in ast.walk(tree) if _is_for_types(block) for n in ast.walk(block)}
-    imports = (a for n in ast.walk(tree) if isinstance(n, ast.Import) and n not in unseen for a in n.names)
-    return next((a.asname or "torch" for a in imports if a.name == "torch" or a.name.startswith("torch.")), "")
+def _torch_name(scopes: tuple[ast.AST, ...]) -> str:
+    """Return what torch is called in the innermost of some scopes; empty where none of them imports it."""
+    for scope in reversed(scopes):
+        for alias in (a for node in _in_scope(scope) if isinstance(node, ast.Import) for a in node.names):
+            if alias.name == "torch":
+                return alias.asname or "torch"
+            if alias.name.startswith("torch.") and not alias.asname:  # with one, that is the submodule's
+                return "torch"
+    return ""
+
+
+def _in_scope(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs in a scope itself: nothing of functions and classes in it, nor what is there for types alone."""
+    left = deque(ast.iter_child_nodes(scope))
+    while left:
+        node = left.popleft()
+        yield node
+        if not isinstance(node, (*_SCOPES, ast.Lambda)) and not _is_for_types(node):
+            left.extend(ast.iter_child_nodes(node))
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @lru_cache(maxsize=16)
