@@ -13,7 +13,8 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.endings import ending, function_at, with_ending
+from compiler_lens.facts.measured.bookkeeping import function_at
+from compiler_lens.facts.measured.endings import ending, with_ending
 
 HEAD = "import torch\n\n\n"
 

@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, calls_in, dotted, parameters
-from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, is_borrowed, name_at
-from compiler_lens.facts.measured.called import qualified
+from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed
+from compiler_lens.facts.measured.called import function_named
+from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import LOOPS, Sources, first_line
+from compiler_lens.recording.source_text import LOOPS, Sources
 
 _FILE = "text.py"
 _NEVER = (
@@ -56,7 +57,7 @@ def ending(text: str, name: str, code: str) -> Ending | None:
     None where the line stands there more than once, the end is no light one, or the text does not show what it reads.
     """
     tree = parsed(text)
-    function = _function(tree, name) if tree else None
+    function = function_named(tree, name) if tree else None
     if tree is None or not isinstance(function, ast.FunctionDef) or not _is_plain(function):
         return None
     lines, body = text.split("\n"), function.body
@@ -74,26 +75,6 @@ def ending(text: str, name: str, code: str) -> Ending | None:
     if not outputs or not set(outputs) <= surely | set(parameters(function)):
         return None
     return Ending(site, function, body[:first], core, end, outputs)
-
-
-def function_at(text: str, line: int) -> str:
-    """Return the name of the function that begins at a line, also of one in a function; empty where it is not clear."""
-    tree = parsed(text)
-    name = name_at(text, line)
-    if name or tree is None:
-        return name
-    there = [one.name for one in _functions(tree) if line in {one.lineno, first_line(one)}]
-    return there[0] if len(there) == 1 and _function(tree, there[0]) is not None else ""
-
-
-def _function(tree: ast.Module, name: str) -> ast.AST | None:
-    """Return a function by its qualified name, or the one in another function that alone has a name."""
-    inside = [one for one in _functions(tree) if one.name == name]
-    return qualified(tree).get(name) or (inside[0] if len(inside) == 1 else None)
-
-
-def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def with_ending(text: str, name: str, code: str) -> str | None:
@@ -121,7 +102,7 @@ def with_ending(text: str, name: str, code: str) -> str | None:
         *lines[last : function.end_lineno],
     ]
     core = [f"{pad}def {inner}({given_inside}):", *lines[begin:last], f"{deep}return {makes}"]
-    apart = [""] if in_class else ["", ""]
+    apart = [""] if function.col_offset else ["", ""]
     before, after = lines[: function.lineno - 1], lines[function.end_lineno or 0 :]
     return "\n".join([*before, f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *after])
 

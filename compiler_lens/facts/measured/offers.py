@@ -22,12 +22,13 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import INNER, collects, leaves_early, lines_of_books, name_at, split
+from compiler_lens.facts.measured.bookkeeping import function_at, leaves_early, lines_of_books, split
 from compiler_lens.facts.measured.called import Called
+from compiler_lens.facts.measured.collected import INNER, collects
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling
 from compiler_lens.facts.measured.draws import drawn_at
-from compiler_lens.facts.measured.endings import ending, function_at
+from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -219,6 +220,7 @@ _SPLIT = (
     " adds to lists and says what it said, after what is computed; what it computes is `{inner}`, which is compiled"
 )
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
+_PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
     "; what compiled code adds is in the list after the call, not within it, and calls of `{name}` alone put it there,"
     " not from several threads at once"
@@ -235,14 +237,14 @@ def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> 
     given = list(dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)))
     for defined in given:
         text = known.texts.get(defined.file, "")
-        name = name_at(text, defined.line)
+        name = function_at(text, defined.line)
         kept = lines_of_books(text, name) if name else frozenset[int]()
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
         lines: tuple[str, ...] = ()
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines
-        said = _SPLIT + (_LEAVES if leaves_early(text, name) else "")
+        said = _SPLIT + (_LEAVES if leaves_early(text, name) else "") + (_PASSED_OVER if edits.logs(text, name) else "")
         price, inner_name = said + (_COLLECTED if lines else ""), f"{name.rpartition('.')[2]}{INNER}"
         for target, at in here:
             if at.line in kept or ((target, at) in inner and at.code.strip() in lines):
@@ -278,6 +280,7 @@ def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) ->
             lines = text.split("\n")
             loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
             said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}{INNER}")
+            said += _PASSED_OVER if edits.logs(text, name) else ""
             yield Offer(
                 target, edits.EndApart(defined.file, name, code), said, is_last_resort=True, keeps_computed=True,
                 may_lose=loses, is_final=True,
