@@ -23,6 +23,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
 )
 from compiler_lens.facts.measured.called import function_named, functions_in, qualified
 from compiler_lens.facts.measured.collected import ADDING, INNER, added, collecting
+from compiler_lens.facts.measured.kept import keeping
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources, first_line
 
@@ -339,7 +340,7 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
         return None
     drained: list[str] = []
     for line in collected:
-        made = collecting(text, line, name)
+        made = collecting(text, line, name) or keeping(text, line, name)
         if made is None:
             return None
         text, lines = made

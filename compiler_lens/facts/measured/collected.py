@@ -164,15 +164,22 @@ def collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
         f"{pad}else:",
         f"{pad}    {site.source(call)}",
     ]
-    top = next(one for one in tree.body if one.lineno <= site.statement.lineno <= (one.end_lineno or 0))
-    first = first_line(top)
-    while lines[first - 2].startswith("#") and first > 1:  # a comment on what follows
-        first -= 1
-    lines[first - 1 : first - 1] = [f"{new} = []  # of one call: compiled code finds it empty", "", ""]
     there = identifiers(one for key, one in named_functions(text) if key == name)
     value, owner = free("value", there), free("owner", there)
     each, adding = (
         (f"{owner}, {value}", f"{owner}.{found.attribute}") if found.attribute else (value, site.source(found.owner))
     )
     made = found.made.replace("value", value)
-    return "\n".join(lines), [f"for {each} in {new}:", f"    {adding}.{called(call)}({made})", f"{new}.clear()"]
+    new_text = with_list("\n".join(lines), site.statement.lineno, new)
+    return new_text, [f"for {each} in {new}:", f"    {adding}.{called(call)}({made})", f"{new}.clear()"]
+
+
+def with_list(text: str, line: int, name: str) -> str:
+    """Return a text with an empty list of the module's above the statement around a line."""
+    tree, lines = parsed(text), text.split("\n")
+    top = next((one for one in tree.body if one.lineno <= line <= (one.end_lineno or 0)), None) if tree else None
+    first = first_line(top) if top else 1
+    while lines[first - 2].startswith("#") and first > 1:  # a comment on what follows
+        first -= 1
+    made = [f"{name} = []  # of one call: compiled code finds it empty", "", ""]
+    return "\n".join([*lines[: first - 1], *made, *lines[first - 1 :]])

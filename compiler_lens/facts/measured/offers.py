@@ -31,6 +31,7 @@ from compiler_lens.facts.measured.draws import drawn_at
 from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
+from compiler_lens.facts.measured.kept import keeps
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
@@ -222,8 +223,8 @@ _SPLIT = (
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
-    "; what compiled code adds is in the list after the call, not within it, and calls of `{name}` alone put it there,"
-    " not from several threads at once"
+    "; what compiled code adds to lists, or keeps of a number, is there after the call, not within it, and calls of"
+    " `{name}` alone put it there, not from several threads at once"
 )
 
 
@@ -257,7 +258,7 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
     """Return whether a line, in what a function calls, adds to a list what can be kept until the call is over."""
     last = name.rpartition(".")[2]
     frames = (last, f"{last}{INNER}", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
-    return target.frame in frames and collects(text, at.line)
+    return target.frame in frames and (collects(text, at.line) or keeps(text, at.line))
 
 
 _ENDS = (

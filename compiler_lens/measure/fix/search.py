@@ -379,7 +379,7 @@ class Search:
         every = (*base.offers, *offers)
         is_unknown = any(offer.gives_unknown for offer in every)
         failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
-        if any(offer.edit in failed and not self._may_do_now(offer.edit, base) for offer in offers):
+        if any(offer.edit in failed and not self._may_do_now(offer.edit, every) for offer in offers):
             return None
         texts, done = self._made(base, offers)
         if len(done) < len(offers):
@@ -404,10 +404,10 @@ class Search:
                 self._raised[offers[0].edit] = frozenset(offer.edit for offer in every)
         return found
 
-    def _may_do_now(self, edit: Edit, base: State) -> bool:
+    def _may_do_now(self, edit: Edit, every: Iterable[Offer]) -> bool:
         """Whether what raised, as torch knew no number, may do by now: what it ran is kept out of the graph since."""
         raised = self._raised.get(edit)
-        kept_out = (one.edit for one in base.offers if one.is_last_resort or isinstance(one.edit, Split))
+        kept_out = (one.edit for one in every if one.is_last_resort or isinstance(one.edit, Split))
         return raised is not None and any(one not in raised for one in kept_out)
 
     def _is_better(self, found: State, base: State) -> bool:
