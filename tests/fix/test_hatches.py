@@ -439,6 +439,12 @@ def test_calls_that_were_not_all_heard_make_no_constant() -> None:
     assert set(offered("scale_of", (replace(called, is_whole=False),))) == set()
 
 
+def test_what_has_many_values_is_no_constant() -> None:
+    few, many = (heard(TEXT, lambda m, n=n: [m.scale_of("/" * k) for k in range(1, n)]) for n in (9, 10))
+    assert set(offered("scale_of", few)) == {"assume_constant_result"}
+    assert offered("scale_of", many) == {}
+
+
 def test_sizes_that_changed_after_the_calls_that_are_kept_make_no_operator_and_no_trace() -> None:
     few, many = (heard(TEXT, lambda m, n=n: [m.top_rows(torch.rand(k, 3), k) for k in range(1, n)]) for n in (32, 40))
     assert set(offered("top_rows", few)) == {"custom_op", "nonstrict_trace"}

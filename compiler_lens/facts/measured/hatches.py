@@ -24,6 +24,7 @@ from compiler_lens.recording.source_text import Sources, syntax_if_known
 
 _LONGEST = 60  # lines of a function that is written anew
 _MOST_RESULTS = 4
+_MOST_CONSTANTS = 8  # values of one function: with more of them it is none
 _OF_AN_OPERATOR = frozenset({"result", "results", "like", "real", "fake"})  # names in what is written of one
 _NO_WORD = re.compile(r"\W+")
 # Breaks at a value of a tensor: AOTAutograd, which traces what Dynamo does not, has no values either.
@@ -105,7 +106,7 @@ class _Marked(Struct, frozen=True):
         )
         plain_names = {name for call in self.calls for name, seen in call.given if seen.kind == "plain"}
         does_more = effects.varies(self.function) or effects.changed(self.function) - plain_names
-        if plain and len(by_arguments) == len(self.calls) and not does_more:
+        if plain and len(by_arguments) == len(self.calls) <= _MOST_CONSTANTS and not does_more:
             values = " or ".join(dict.fromkeys(call.returned.text for call in self.calls))
             price = (
                 f"`{self.function.name}` is called while it compiles, and not again: what it gives then ({values} in"
