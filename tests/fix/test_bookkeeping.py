@@ -534,6 +534,7 @@ def test_lists_are_emptied_before_what_may_return_early() -> None:
         (ADDED, "self.history.append(noted(w))"),
         (ADDED, "self.history.extend(w)"),
         (ADDED, "gate.history.append(w)"),
+        (ADDED, "if w.dim() > 1: self.history.append(w.mean())"),
     ],
 )
 def test_a_list_of_an_object_that_may_be_read_or_be_another_is_added_to_there(old: str, new: str) -> None:

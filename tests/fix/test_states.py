@@ -184,6 +184,15 @@ NOT_KEPT: dict[str, tuple[str, str, str]] = {
             self.seen = 1
 """, "y.relu()", "y.relu()",
     ),
+    "it is an elif": (
+        "\n        if y.dim() > 2:\n            y = y * 2\n        elif y.max().item() > self.best:\n            self.best = 1\n",
+        "y.relu()", "y.relu()",
+    ),
+    "it stands beside its branch": ("\n        if y.dim() > 1: self.best = y.max().item()\n", "y.relu()", "y.relu()"),
+    "it stands beside another": ("\n        self.best = y.max().item(); z = y.relu()\n", "y.relu()", "y.relu()"),
+    "a message of what may change": (
+        BEST.replace('"best", top', "top, STEP"), "STEP = 2", "STEP = [2]",
+    ),
     "attributes are set in another way": (BEST, "    def report(self)", "    def __setattr__(self, name, value): ...\n\n    def report(self)"),
     "an error is heard": (
         "\n        try:\n            self.best = y.max().item()\n        except ValueError:\n            pass\n", "y.relu()", "y.relu()",

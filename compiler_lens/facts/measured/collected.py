@@ -88,6 +88,14 @@ def _collected(text: str, line: int) -> Collected | None:
     return Collected(site, call, site.source(call.args[0]), "value", attribute) if attribute else None
 
 
+def has_lines(site: Site, statement: ast.stmt) -> bool:
+    """Return whether nothing else stands in the lines of a statement, and it is no `elif`."""
+    lines = [line.encode() for line in site.text.split("\n")]
+    before = lines[statement.lineno - 1][: statement.col_offset].strip()
+    after = lines[(statement.end_lineno or statement.lineno) - 1][statement.end_col_offset or 0 :].strip()
+    return not before and (not after or after.startswith(b"#")) and not site.edited(statement).startswith("elif")
+
+
 def is_for_eager(site: Site) -> bool:
     """Return whether a branch around a statement asks what is compiling: what compiled code adds is kept already."""
     tests = (one.test for one in site.around if isinstance(one, ast.If))
@@ -152,7 +160,7 @@ def collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     found, tree = _collected(text, places[0]) if len(places) == 1 else None, parsed(text)
     if found is None or tree is None or found.site.statement.lineno != found.site.statement.end_lineno:
         return None
-    if _is_read_within(text, code, name):
+    if _is_read_within(text, code, name) or not has_lines(found.site, found.site.statement):
         return None
     site, call = found.site, found.call
     new = free("added", identifiers([tree]))

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import said_by
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import dotted, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, parameters
 from compiler_lens.facts.measured.called import named_functions, qualified
-from compiler_lens.facts.measured.collected import INNER, OF_ANY, gives_a_value, is_for_eager, with_list
+from compiler_lens.facts.measured.collected import INNER, OF_ANY, gives_a_value, has_lines, is_for_eager, with_list
 from compiler_lens.facts.measured.reached import free, identifiers, reached
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -194,7 +194,11 @@ def _checked(site: Site, function: ast.FunctionDef, name: str, run: Sequence[ast
     nodes, inside = found.nodes, {n for one in found.taken for n in ast.walk(one.node)}
     stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     texts = (n for n in nodes if isinstance(n, (ast.Constant, ast.JoinedStr)))
-    if not found.written or any(n.lineno != n.end_lineno for n in texts):
+    if (
+        not found.written
+        or any(n.lineno != n.end_lineno for n in texts)
+        or not all(has_lines(site, one) for one in run)
+    ):
         return None
     if any(site.escapes(one) or not _is_within(function, one, nodes) for one in stored):
         return None
@@ -227,12 +231,22 @@ def _fixed(site: Site, stored: AbstractSet[str]) -> frozenset[str]:
     tree = parsed(site.text)
     nodes = list(ast.walk(tree)) if tree else []
     written = [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    at_top = [one for one in (tree.body if tree else ()) if isinstance(one, (ast.Assign, ast.Import, ast.ImportFrom))]
+    at_top = [one for one in (tree.body if tree else ()) if isinstance(one, (ast.Import, ast.ImportFrom)) or _sets(one)]
     names = {n.id for one in at_top for n in ast.walk(one) if isinstance(n, ast.Name)}
     imported = [n for one in at_top for n in ast.walk(one) if isinstance(n, ast.alias)]
     names |= {(one.asname or one.name).partition(".")[0] for one in imported}
     once = {one for one in names if written.count(one) <= 1}
     return frozenset((once | _OF_NUMBERS | {"print"}) - stored - site.local())
+
+
+def _sets(one: ast.stmt) -> bool:
+    """Return whether a statement gives names to numbers and texts, or to a logger, which do not change."""
+    match one:
+        case ast.Assign(value=ast.Call() as value):
+            return called(value) == "getLogger"
+        case ast.Assign(value=value):
+            return all(isinstance(n, (*_PARTS, ast.Tuple)) for n in ast.walk(value))
+    return False
 
 
 def _may_be_first(
@@ -241,7 +255,9 @@ def _may_be_first(
     """Return whether a tensor may be computed before the statements: they do that in any case, or it is there."""
     nodes = list(ast.walk(one.node))
     names = {n.id for n in nodes if isinstance(n, ast.Name)}
-    if names & stored or written & {n.attr for n in nodes if isinstance(n, ast.Attribute)}:
+    if one.node in {n for n in nodes if dotted(n) == "self"} or names & stored:
+        return False
+    if written & {n.attr for n in nodes if isinstance(n, ast.Attribute)}:
         return False
     before = [n for n in function.body if isinstance(n, ast.Assign) and n.lineno < run[0].lineno]
     there = {target.id for n in before for target in n.targets if isinstance(target, ast.Name)}
