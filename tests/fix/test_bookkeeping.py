@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import linecache
 import random
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,8 +14,9 @@ import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.bookkeeping import collects, function_at, split
-from compiler_lens.facts.measured.edits import Split
+from compiler_lens.facts.measured.bookkeeping import function_at, split
+from compiler_lens.facts.measured.collected import collects
+from compiler_lens.facts.measured.edits import EndApart, Split, edited
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
 
@@ -239,6 +242,100 @@ def test_a_decorated_function_in_two_is_compiled_whole(capfd: pytest.CaptureFixt
     assert (capfd.readouterr(), number) == (said, 1)
 
 
+NESTED = """
+def Model():
+    scale = 3
+
+    def shifted(x):
+        return x + scale
+
+    @torch.compile(backend="eager")
+    def step(x, *, by=2):
+        SEEN["n"].append(len(SEEN["n"]))
+        y = shifted(x) * by
+        print("step", y.sum().item())
+        return y
+
+    return step
+"""
+
+
+def test_a_function_in_a_function_is_made_two_beside_what_it_closes_over(capfd: pytest.CaptureFixture[str]) -> None:
+    text = HEAD + NESTED
+    line = next(number for number, code in enumerate(text.split("\n"), 1) if "def step(" in code)
+    assert (function_at(text, line), function_at(text, line - 1), function_at(text, line + 1)) == ("step", "step", "")
+    new = split(text, "step")
+    assert new is not None
+    assert "    @torch._dynamo.decorators.skip\n    def step(x, *, by=2):\n" in new
+    assert "        return y\n\n    def step_computed(x, by):\n" in new
+    results, (_, _, seen), broken, _ = run(NESTED, compiled=False)
+    said = capfd.readouterr()
+    assert broken
+    found, (_, _, left), breaks, number = run(new.removeprefix(HEAD), compiled=False)
+    assert are_same((results, seen, []), (found, left, breaks))
+    assert (capfd.readouterr(), number) == (said, 1)
+    twice = text.replace("def shifted(", "def step(").replace("return step", "def step(x): ...")
+    assert split(twice, "step") is None  # which one is meant?
+
+
+@pytest.mark.parametrize("told", ["def told(): return len(SEEN['n'])", "told = lambda: len(SEEN['n'])"])
+def test_what_a_function_beside_it_reads_of_a_list_is_added_to_there(told: str) -> None:
+    text = HEAD + COLLECTED.replace("def Model():\n    return loss\n\ndef loss(x):\n    y = inner(inner(x))\n    return y.sum()", f"""def Model():
+    {told}
+
+    def loss(x):
+        y = inner(inner(x))
+        return y.sum() + ADDED
+
+    return loss""")  # fmt: skip
+    line = 'SEEN["n"].append(y.max().item())'
+    assert split(text.replace("ADDED", "1"), "loss", (line,)) is not None
+    assert split(text.replace("ADDED", "told()"), "loss", (line,)) is None
+
+
+LOGGED = """
+import logging
+import sys
+
+import torch
+
+logging.basicConfig(level=sys.argv[1], stream=sys.stdout)
+log = logging.getLogger("books")
+
+
+@torch.compile(backend="eager")
+def step(x):
+    y = (x * 2).sum()
+    log.info("sum %.1f", y)
+    return y + 1
+
+
+print(step(torch.ones(3)))
+print(sum(torch._dynamo.utils.counters["graph_break"].values()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("edit", "level", "said"),
+    [
+        (Split("logged.py", "step"), "INFO", "INFO:books:sum 6.0\n"),
+        (EndApart("logged.py", "step", 'log.info("sum %.1f", y)'), "WARNING", ""),
+    ],
+)
+def test_what_logging_does_outside_a_graph_is_compiled_no_more(edit: Split | EndApart, level: str, said: str) -> None:
+    """Dynamo follows what a function that it passes over calls: a logger's methods break then, at any level."""
+    new = edited(edit, {"logged.py": LOGGED}, "logged.py")
+    assert new is not None
+    without = new["logged.py"].replace('torch._dynamo.trace_rules.add("logging")\n', "")
+    outputs = [
+        subprocess.run([sys.executable, "-c", text, level], capture_output=True, text=True, check=True).stdout
+        for text in (new["logged.py"], without)
+    ]
+    assert outputs[0] == f"{said}tensor(7.)\n0\n"
+    assert outputs[1].startswith(f"{said}tensor(7.)\n")
+    assert outputs[1] != outputs[0]
+
+
 INSIDE = """
 def Model():
     seen, scale = SEEN["n"], torch.ones(4)
@@ -260,7 +357,6 @@ def test_a_function_in_another_is_two_there_with_what_it_closes_over(capfd: pyte
     name = function_at(text, text[: text.index("    def step")].count("\n") + 1)
     new = split(text, name)
     assert new is not None
-    assert split(text, name, ("seen.append(1)",)) is None  # what it comes to is not looked for
     assert "\n\n\n    def step_computed(x):" not in new
     results, (_, _, seen), broken, _ = run(INSIDE, compiled=False)
     said = capfd.readouterr()
@@ -480,6 +576,7 @@ def test_lists_are_emptied_before_what_may_return_early() -> None:
         (ADDED, "self.history.append(noted(w))"),
         (ADDED, "self.history.extend(w)"),
         (ADDED, "gate.history.append(w)"),
+        (ADDED, "if w.dim() > 1: self.history.append(w.mean())"),
     ],
 )
 def test_a_list_of_an_object_that_may_be_read_or_be_another_is_added_to_there(old: str, new: str) -> None:

@@ -266,6 +266,63 @@ def test_an_operator_of_two_results_one_of_another_dtype() -> None:
         same_in_a_graph(new, chosen, X, -X, backend="aot_eager")
 
 
+METHODS = """
+import torch
+
+SHELF = {n: n * 7 % 5 for n in range(50)}
+
+
+class Shop:
+    def __init__(self):
+        self.shelves = SHELF
+
+    def shelf_of(self, ids, offset=0):
+        \"\"\"Where things stand.\"\"\"
+        return torch.tensor([SHELF[i] + offset for i in ids.flatten().tolist()]).view(ids.shape)
+
+    def kept_in(self, ids):
+        return torch.tensor([self.shelves[i] for i in ids.tolist()])
+
+    def told(self, ids):
+        text = '''so many:
+        things'''
+        return torch.tensor([len(text) + i for i in ids.tolist()])
+
+    def priced(self, ids):
+        return torch.tensor([i + len(__class__.__name__) for i in ids.tolist()])
+"""
+
+
+def of_a_method(name: str, called: tuple[Called, ...]) -> list[str]:
+    start = next(n for n, line in enumerate(METHODS.split("\n"), 1) if f"def {name}(" in line)
+    line = next(n for n, text in enumerate(METHODS.split("\n"), 1) if n > start and "return" in text)
+    at = SourceLine(FILE, line, name, METHODS.split("\n")[line - 1].strip())
+    found = markable(at, Sources({FILE: METHODS}))
+    assert found is not None
+    return [applied(one, METHODS) for one in hatches(found, "Tensor.tolist()", called)]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_method_that_reads_nothing_of_its_object_is_an_operator_too(backend: str) -> None:
+    ids = torch.arange(1, 20)
+    called = heard(METHODS, lambda m: [m.Shop().shelf_of(ids[:n], k) for n in range(1, 16) for k in (0, 3)])
+    (new,) = of_a_method("shelf_of", called)
+    assert '@torch.library.custom_op("user_model::Shop_shelf_of", mutates_args=())' in new
+    assert 'Where things stand."""\n        return shelf_of_operator(ids, offset)\n\n    def kept_in' in new
+    assert "def _shelf_of(ids, offset=0):" in new
+    torch.compiler.reset()
+    before, after = loaded(METHODS).Shop(), loaded(new).Shop()
+    compiled = torch.compile(lambda x: after.shelf_of(x, 2) * 2, backend=backend, fullgraph=True)
+    for n in (3, 7, 19):
+        torch.testing.assert_close(compiled(ids[:n]), before.shelf_of(ids[:n], 2) * 2)
+
+
+@pytest.mark.parametrize("name", ["kept_in", "told", "priced"])
+def test_a_method_is_no_operator_where_it_would_do_something_else_in_the_module(name: str) -> None:
+    called = heard(METHODS, lambda m: [getattr(m.Shop(), name)(torch.arange(1, n)) for n in (3, 4)])
+    assert of_a_method(name, called) == []
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_what_only_dynamo_cannot_follow_is_traced_by_aotautograd(backend: str) -> None:
     torch.manual_seed(0)
@@ -382,8 +439,14 @@ def test_calls_that_were_not_all_heard_make_no_constant() -> None:
     assert set(offered("scale_of", (replace(called, is_whole=False),))) == set()
 
 
+def test_what_has_many_values_is_no_constant() -> None:
+    few, many = (heard(TEXT, lambda m, n=n: [m.scale_of("/" * k) for k in range(1, n)]) for n in (9, 10))
+    assert set(offered("scale_of", few)) == {"assume_constant_result"}
+    assert offered("scale_of", many) == {}
+
+
 def test_sizes_that_changed_after_the_calls_that_are_kept_make_no_operator_and_no_trace() -> None:
-    few, many = (heard(TEXT, lambda m, n=n: [m.top_rows(torch.rand(k, 3), k) for k in range(1, n)]) for n in (8, 12))
+    few, many = (heard(TEXT, lambda m, n=n: [m.top_rows(torch.rand(k, 3), k) for k in range(1, n)]) for n in (32, 40))
     assert set(offered("top_rows", few)) == {"custom_op", "nonstrict_trace"}
     assert offered("top_rows", many) == {}
 

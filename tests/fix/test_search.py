@@ -329,6 +329,25 @@ def test_a_setting_that_failed_is_tried_again_once_values_are_taken() -> None:
     assert found.best.offers == (VALUE_A, UNKNOWN)
 
 
+def test_a_setting_that_raised_is_tried_again_on_top_of_a_mark_and_once_only() -> None:
+    """What raised, as torch knew no number there, is out of the graph by the mark."""
+    setting = Offer(A.target, Setting("torch._dynamo.config.capture_scalar_outputs = True"))
+    mark, end = replace(B, is_last_resort=True), replace(C, is_last_resort=True)
+    runs: list[str] = []
+
+    def attempt(texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        runs.append(texts["train.py"].partition("\n")[2])
+        is_set, is_marked, is_apart = (word in runs[-1] for word in ("config", "b = 2", "c = 2"))
+        if is_set:
+            return seen(0, error="GuardOnDataDependentSymNode") if not is_apart else seen(0)
+        return seen(3 - is_marked - is_apart, setting, *([] if is_marked else [mark]), *([] if is_apart else [end]))
+
+    found = Search(seen(3, setting, mark), {"train.py": TEXT}, "train.py", attempt, lambda one: one).result()
+    assert found.best is not None
+    assert {one.edit for one in found.best.offers} >= {setting.edit, end.edit}
+    assert sum("config" in run for run in runs) < 6, runs
+
+
 def test_a_mark_that_takes_lines_out_of_graphs_is_no_help() -> None:
     mark = replace(A, keeps_computed=True)
     both, one = frozenset((("train.py", "x * 2"), ("train.py", "y * 2"))), frozenset((("train.py", "x * 2"),))

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import only_says, said_by
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import (
-    Function,
     called,
     calls_in,
     dotted,
@@ -23,23 +21,21 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     is_pure_call,
     parameters,
 )
-from compiler_lens.facts.measured.called import qualified
+from compiler_lens.facts.measured.called import function_named, functions_in, qualified
+from compiler_lens.facts.measured.collected import ADDING, INNER, added, collecting
+from compiler_lens.facts.measured.kept import keeping
+from compiler_lens.facts.measured.reached import come_to, identifiers, is_taken
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources, first_line
 
 # Of a function that torch.compile is given, `torch.compiler.disable(recursive=False)` is taken off again (torch 2.13).
 MARK = "_dynamo.decorators.skip"
-INNER = "_computed"  # after the name of the part that is compiled
 _FILE = "text.py"
 # fmt: off
-_ADDING = frozenset({"append", "extend", "add", "appendleft"})
-_CHANGING = _ADDING | {"insert", "pop", "popleft", "remove", "clear", "sort", "reverse"}
+_CHANGING = ADDING | {"insert", "pop", "popleft", "remove", "clear", "sort", "reverse"}
 _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.process_time", "perf_counter"})
 _DRAWS = frozenset({"random.random", "random.uniform", "random.gauss", "random.randint", "np.random.rand"})
-_OF_ANY = frozenset({"vars", "dir", "getattr", "__dict__"})  # what reads attributes that it does not name
 _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
-_OF_SETS = frozenset({"add", "sort", "pow", "div", "sub"})  # which other things than tensors have, too
-_LISTS = frozenset({"list", "deque", "set"})  # what is called for a new one
 _NEVER = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete)
 # fmt: on
 
@@ -70,22 +66,6 @@ class Computed(Struct, frozen=True):
     is_early: bool  # it is computed where that statement stands, as more is computed after it
 
 
-class Collected(Struct, frozen=True):
-    """A line that adds to a list which is there after the call, and what compiled code keeps for it."""
-
-    site: Site
-    call: ast.Call
-    kept: str  # as code, where the line stands
-    made: str  # what Python adds of that `value`
-    attribute: str = ""  # in which the object holds the list; empty of a list of the module's
-
-    @property
-    def owner(self) -> ast.expr:
-        """The list."""
-        assert isinstance(self.call.func, ast.Attribute)  # noqa: S101 -- `_added` asks for a method
-        return self.call.func.value
-
-
 def name_at(text: str, line: int) -> str:
     """Return the qualified name of the function that begins at a line, with its decorators or without; or nothing."""
     tree = parsed(text)
@@ -100,24 +80,8 @@ def function_at(text: str, line: int) -> str:
     name = name_at(text, line)
     if name or tree is None:
         return name
-    there = [one.name for one in _functions(tree) if line in {one.lineno, first_line(one)}]
-    return there[0] if len(there) == 1 and function_of(tree, there[0]) is not None else ""
-
-
-def function_of(tree: ast.Module, name: str) -> ast.AST | None:
-    """Return a function by its qualified name, or the one in another function that alone has a name."""
-    inside = [one for one in _functions(tree) if one.name == name]
-    return qualified(tree).get(name) or (inside[0] if len(inside) == 1 else None)
-
-
-def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-
-
-def is_taken(text: str, name: str) -> bool:
-    """Return whether a file has a name already, or a text that may be one."""
-    tree = parsed(text)
-    return tree is None or name in _identifiers([tree])
+    there = [one.name for one in functions_in(tree) if line in {one.lineno, first_line(one)}]
+    return there[0] if len(there) == 1 and function_named(tree, there[0]) is not None else ""
 
 
 def is_borrowed(text: str, name: str) -> bool:
@@ -130,7 +94,7 @@ def is_borrowed(text: str, name: str) -> bool:
 def books(text: str, name: str) -> Books | None:
     """Return what a function, by its qualified name, has of both; None where they cannot be told apart."""
     tree = parsed(text)
-    function = function_of(tree, name) if tree else None
+    function = function_named(tree, name) if tree else None
     if not isinstance(function, ast.FunctionDef) or not _is_plain(function):
         return None
     if not all(dotted(getattr(mark, "func", mark)).endswith("torch.compile") for mark in function.decorator_list):
@@ -228,7 +192,7 @@ def _keeps_books(site: Site, node: ast.stmt) -> bool:
             return _asks(value) and names <= _CLOCKS | _DRAWS | _OF_NUMBERS
         case ast.AugAssign(target=ast.Attribute() as target, value=value):
             return dotted(target).startswith("self.") and _is_number_for_books(site, value)
-    return _is_said(site, node) or _added(site, node) is not None
+    return _is_said(site, node) or added(site, node) is not None
 
 
 def _is_number_for_books(site: Site, node: ast.expr) -> bool:
@@ -254,31 +218,6 @@ def _is_said(site: Site, node: ast.stmt) -> bool:
 
 def _asks_only(site: Site, node: ast.AST) -> bool:
     return only_says(site, node) or (isinstance(node, ast.Call) and called(node) == "is_compiling")
-
-
-def _added(site: Site, node: ast.stmt) -> ast.Call | None:
-    """Return the call that adds to a list of the object's, or of the module's, and gives nothing."""
-    match node:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=[_], keywords=[]) as call):
-            root = next(_roots(owner), "")
-            is_outside = root == "self" or (root and root not in site.local())
-            is_pure = all(_gives_a_value(site, n) for n in ast.walk(call) if n is not call)
-            return call if name in _ADDING and is_outside and is_pure else None
-    return None
-
-
-def _gives_a_value(site: Site, node: ast.AST) -> bool:
-    is_computed = isinstance(node, ast.Call) and is_pure_call(node) and called(node) not in _OF_SETS
-    return is_computed or only_says(site, node)
-
-
-def _roots(node: ast.expr) -> Iterator[str]:
-    """Yield the name that `a` is of `a`, `a.b` and `a["b"]`."""
-    match node:
-        case ast.Name(id=name):
-            yield name
-        case ast.Attribute(value=owner) | ast.Subscript(value=owner, slice=ast.Constant()):
-            yield from _roots(owner)
 
 
 def _can_be_thrown_away(node: ast.stmt) -> bool:
@@ -319,7 +258,7 @@ def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     if is_handed_on or read & (_stored(rest) | _changed(rest)):
         return False
     match node:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name))) if name in _ADDING:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name))) if name in ADDING:
             written = target
         case ast.AugAssign(target=other):
             written = other
@@ -329,14 +268,14 @@ def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     names = {dotted(n) for n in ast.walk(written)} - {"", "self"}
     # A method may read what is written.
     is_called = any(dotted(call.func).startswith("self.") for one in rest for call in calls_in(one))
-    return not names & texts and not is_called and not _is_mentioned_beyond(site, next(_roots(written), ""), rest)
+    return not names & texts and not is_called and not _is_mentioned_beyond(site, next(roots(written), ""), rest)
 
 
 def _is_mentioned_beyond(site: Site, name: str, rest: Sequence[ast.stmt]) -> bool:
     """Return whether functions of the file that some statements may come to mention a name that is not the object."""
     is_open = any(not is_pure_call(call) for one in rest for call in calls_in(one))
-    beyond = [one for one in _come_to(site.text, rest) if one not in rest and one is not site.function]
-    return is_open and name != "self" and name in _identifiers(beyond)
+    beyond = [one for one in come_to(site.text, rest) if one not in rest and one is not site.function]
+    return is_open and name != "self" and name in identifiers(beyond)
 
 
 # -- names
@@ -384,7 +323,7 @@ def _changed(statements: Iterable[ast.AST]) -> frozenset[str]:
         match node:
             case ast.Subscript(value=owner, ctx=ast.Store()) | ast.Attribute(value=owner, ctx=ast.Store()):
                 found |= {n.id for n in ast.walk(owner) if isinstance(n, ast.Name)}
-            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name.endswith("_") or name in _ADDING:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name.endswith("_") or name in ADDING:
                 found |= {n.id for n in ast.walk(owner) if isinstance(n, ast.Name)}
     return frozenset(found)
 
@@ -405,12 +344,11 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
         collected: lines, of functions that this one calls, that add to a list of the module's, or of an object's:
             compiled code keeps what they add in a list that each call finds empty. It may be two already then.
     """
-    is_inside = bool(collected) and name not in dict(_named(text))  # of another function: what it comes to is not known
-    if "\r" in text or is_inside:
+    if "\r" in text:
         return None
     drained: list[str] = []
     for line in collected:
-        made = _collecting(text, line, name) if not _is_read_within(text, line, name) else None
+        made = collecting(text, line, name) or keeping(text, line, name)
         if made is None:
             return None
         text, lines = made
@@ -426,15 +364,16 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
 
 def _is_two(text: str, name: str) -> bool:
     tree = parsed(text)
-    functions = qualified(tree) if tree else {}
-    marks = functions[name].decorator_list if name in functions else []
-    return f"{name}{INNER}" in functions and any(dotted(mark).endswith(f".{MARK}") for mark in marks)
+    function = function_named(tree, name) if tree else None
+    inner = function_named(tree, f"{name}{INNER}") if tree else None
+    marks = function.decorator_list if function and inner else []
+    return any(dotted(mark).endswith(f".{MARK}") for mark in marks)
 
 
 def _emptying(text: str, name: str, drained: Sequence[str]) -> str | None:
     """Return a text in which a function that is two empties more lists, once what computes has run."""
     tree = parsed(text)
-    function = qualified(tree)[name] if tree else None
+    function = function_named(tree, name) if tree else None
     inner = f"{name.rpartition('.')[2]}{INNER}"
     for one in function.body if function else ():
         if not isinstance(one, (ast.Assign, ast.Expr, ast.Return)) or inner not in map(called, calls_in(one)):
@@ -579,9 +518,9 @@ def _of_others(found: Books, statement: ast.stmt) -> Iterator[ast.Name]:
 
 def _computed(site: Site, statement: ast.stmt) -> Iterator[ast.expr]:
     """Yield the tensors, computed there, that a statement adds to a list, or whose numbers it reads."""
-    added = _added(site, statement)
-    if added and site.is_tensor(added.args[0]) and not isinstance(added.args[0], (ast.Name, ast.Subscript)):
-        yield added.args[0]
+    call = added(site, statement)
+    if call and site.is_tensor(call.args[0]) and not isinstance(call.args[0], (ast.Name, ast.Subscript)):
+        yield call.args[0]
         return
     for call in calls_in(statement):
         match call:
@@ -598,7 +537,7 @@ def _computed(site: Site, statement: ast.stmt) -> Iterator[ast.expr]:
 
 def _lists(found: Books) -> frozenset[str]:
     """The lists of the object that are added to after what computes, and changed nowhere else that may run before."""
-    calls = [call for one in found.after if (call := _added(found.site, one))]
+    calls = [call for one in found.after if (call := added(found.site, one))]
     owners = {dotted(call.func.value) for call in calls if isinstance(call.func, ast.Attribute)}
     tree = parsed(found.site.text)
     methods = [one for name, one in qualified(tree).items() if "." in name and one.name != "__init__"] if tree else []
@@ -702,167 +641,3 @@ def leaves_early(text: str, name: str) -> bool:
     """Return whether a function, by its qualified name, asks after computing whether to return before its end."""
     found = books(text, name)
     return found is not None and any(_returns(one) for one in found.after)
-
-
-# -- what functions that it calls add to lists of the module's, and of objects
-
-
-def collects(text: str, line: int) -> bool:
-    """Return whether a line adds to a list what compiled code may keep for later."""
-    return _collected(text, line) is not None
-
-
-def _collected(text: str, line: int) -> Collected | None:
-    at = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
-    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, line, "", at)) if at else None
-    call = _added(site, site.statement) if site else None
-    if site is None or call is None or not isinstance(call.func, ast.Attribute) or called(call) == "extend":
-        return None
-    attribute = _list_of_object(site, call.func.value)
-    is_outside = not any(n.id in site.local() for n in ast.walk(call.func.value) if isinstance(n, ast.Name))
-    if _is_for_eager(site) or not (attribute or is_outside):
-        return None
-    match call.args[0]:  # a number of then: what it is of may change in place before the call ends
-        case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[]):
-            return Collected(site, call, f"{site.atom(tensor)}.detach().clone()", f"value.{name}()", attribute)
-        case ast.Call(func=ast.Name(id="float" | "int" as name), args=[tensor]) if site.is_tensor(tensor):
-            return Collected(site, call, f"{site.atom(tensor)}.detach().clone()", f"{name}(value)", attribute)
-    return Collected(site, call, site.source(call.args[0]), "value", attribute) if attribute else None
-
-
-def _is_for_eager(site: Site) -> bool:
-    """Return whether a branch around a statement asks what is compiling: what compiled code adds is kept already."""
-    tests = (one.test for one in site.around if isinstance(one, ast.If))
-    return any(called(n) == "is_compiling" for test in tests for n in ast.walk(test))
-
-
-def _list_of_object(site: Site, owner: ast.expr) -> str:
-    """Return the attribute in which a method's object holds a list, as the file shows; empty if it may be another."""
-    tree, own = parsed(site.text), parameters(site.function)[:1] if site.function else ()
-    match owner:
-        case ast.Attribute(value=ast.Name(id="self"), attr=name) if tree and own == ("self",):
-            pass
-        case _:
-            return ""
-    given: list[ast.expr | None] = []
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=targets, value=value) if any(_is_attribute(one, name) for one in targets):
-                given.append(value)
-            case ast.AnnAssign(target=target, value=value) if _is_attribute(target, name):
-                given.append(value)
-    return name if given and all(map(_is_new_list, given)) else ""
-
-
-def _is_attribute(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == name
-
-
-def _is_new_list(node: ast.expr | None) -> bool:
-    match node:
-        case ast.List() | ast.ListComp():
-            return True
-        case ast.Call(func=function):
-            return dotted(function).rpartition(".")[2] in _LISTS
-    return False
-
-
-def _reached(text: str, names: Sequence[str]) -> Sequence[ast.AST]:
-    """Return the functions of a file that some, by qualified names, may come to: all of which they mention the name.
-
-    Modules are called by their `forward`, hooks by torch, and operators by Python.
-    """
-    functions = dict(_named(text))
-    return _come_to(text, [functions[name] for name in names if name in functions])
-
-
-def _come_to(text: str, begin: Sequence[ast.AST]) -> Sequence[ast.AST]:
-    """Return some pieces of a file, and its functions that they may come to, those in other functions among them."""
-    tree = parsed(text)
-    nodes = list(ast.walk(tree)) if tree else []
-    methods = qualified(tree) if tree else {}
-    inner = [one for one in nodes if isinstance(one, Function) and one not in methods.values()]
-    functions = [*methods.items(), *((one.name, one) for one in inner)]
-    hooks = [n for n in nodes if isinstance(n, ast.Call) and called(n).startswith("register_")]
-    found: dict[ast.AST, None] = {}
-    left = list(begin)
-    known = _identifiers(hooks) | {"forward"}
-    while left:
-        found.update(dict.fromkeys(left))
-        known |= _identifiers(left)
-        left = [one for name, one in functions if one not in found and _is_mentioned(name, known)]
-    return list(found)
-
-
-def _is_mentioned(name: str, known: AbstractSet[str]) -> bool:
-    owner, _, last = name.rpartition(".")
-    if last == "__init__":
-        return owner.rpartition(".")[2] in known
-    return last in known or (last.startswith("__") and last.endswith("__"))
-
-
-def _identifiers(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """Return all names, attributes, and texts that may be of attributes."""
-    every = [n for one in nodes for n in ast.walk(one)]
-    names = {getattr(n, key, None) for n in every for key in ("id", "attr", "arg", "name", "value")}
-    return frozenset(name for name in names if isinstance(name, str))
-
-
-def _is_read_within(text: str, code: str, name: str) -> bool:
-    """Return whether a list that a line adds to is read where compiled code may come: it would lack what is added."""
-    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
-    found = _collected(text, places[0]) if len(places) == 1 else None
-    if found is None or found.site.function is None:
-        return True
-    inner = [f"{name}{INNER}", *(key for key, one in _named(text) if one is found.site.function)]
-    nodes = [n for one in _reached(text, [name, *inner]) for n in ast.walk(one) if n is not found.owner]
-    if found.attribute:
-        of_any = any(getattr(n, key, None) in _OF_ANY for n in nodes for key in ("id", "attr"))
-        return of_any or any(found.attribute in (getattr(n, "attr", None), getattr(n, "value", None)) for n in nodes)
-    owner = ast.dump(found.owner)
-    return any(ast.dump(n) == owner for n in nodes if isinstance(n, ast.expr))
-
-
-def _named(text: str) -> Iterable[tuple[str, Function]]:
-    tree = parsed(text)
-    return qualified(tree).items() if tree else ()
-
-
-def _collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
-    """Return a text whose line adds to another list where it is compiled, and the lines that empty that one.
-
-    Args:
-        text: a file's.
-        code: the line.
-        name: the function's that is to have those lines, qualified.
-    """
-    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
-    found, tree = _collected(text, places[0]) if len(places) == 1 else None, parsed(text)
-    if found is None or tree is None or found.site.statement.lineno != found.site.statement.end_lineno:
-        return None
-    site, call = found.site, found.call
-    new = _free("added", _identifiers([tree]))
-    lines = text.split("\n")
-    pad = " " * site.statement.col_offset
-    lines[site.statement.lineno - 1 : site.statement.lineno] = [
-        f"{pad}if {site.torch}.compiler.is_compiling():",
-        f"{pad}    {new}.append({f'(self, {found.kept})' if found.attribute else found.kept})",
-        f"{pad}else:",
-        f"{pad}    {site.source(call)}",
-    ]
-    top = next(one for one in tree.body if one.lineno <= site.statement.lineno <= (one.end_lineno or 0))
-    first = first_line(top)
-    while lines[first - 2].startswith("#") and first > 1:  # a comment on what follows
-        first -= 1
-    lines[first - 1 : first - 1] = [f"{new} = []  # of one call: compiled code finds it empty", "", ""]
-    there = _identifiers(one for key, one in _named(text) if key == name)
-    value, owner = _free("value", there), _free("owner", there)
-    each, adding = (
-        (f"{owner}, {value}", f"{owner}.{found.attribute}") if found.attribute else (value, site.source(found.owner))
-    )
-    made = found.made.replace("value", value)
-    return "\n".join(lines), [f"for {each} in {new}:", f"    {adding}.{called(call)}({made})", f"{new}.clear()"]
-
-
-def _free(name: str, used: AbstractSet[str]) -> str:
-    return next(one for one in (name, *(f"{name}_{i}" for i in range(2, 99))) if one not in used)

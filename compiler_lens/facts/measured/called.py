@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.breaks.rewrites.syntax import Function
 from compiler_lens.recording.source_text import syntax_if_known
 
@@ -64,4 +65,30 @@ def qualified(tree: ast.Module) -> dict[str, Function]:
                 found[f"{name}{statement.name}"] = statement
             elif isinstance(statement, ast.ClassDef):
                 left.append((f"{name}{statement.name}.", statement.body))
+    return found
+
+
+def function_named(tree: ast.Module, name: str) -> Function | None:
+    """Return a function by its qualified name, or the one in another function that alone has a name."""
+    inside = [one for one in functions_in(tree) if one.name == name]
+    return qualified(tree).get(name) or (inside[0] if len(inside) == 1 else None)
+
+
+def functions_in(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """Return all functions of a text, also those in others."""
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def named_functions(text: str) -> Sequence[tuple[str, ast.AST]]:
+    """Return the functions of a text with their names, qualified but of those in others, which may be lambdas."""
+    tree = parsed(text)
+    if tree is None:
+        return ()
+    found: list[tuple[str, ast.AST]] = list(qualified(tree).items())
+    outer = {one for _, one in found}
+    found += [(one.name, one) for one in functions_in(tree) if one not in outer]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as value):
+                found.append((name, value))
     return found

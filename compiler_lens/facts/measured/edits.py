@@ -11,14 +11,20 @@ from itertools import takewhile
 
 from msgspec import Struct
 
+from compiler_lens.facts.breaks.rewrites.messages import LEVELS
 from compiler_lens.facts.breaks.rewrites.site import parsed
-from compiler_lens.facts.measured.bookkeeping import INNER, split
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in
+from compiler_lens.facts.measured.bookkeeping import split
+from compiler_lens.facts.measured.called import function_named
+from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.endings import with_ending
 from compiler_lens.facts.measured.folded import asks_by_name
 from compiler_lens.recording.source_text import first_line
 
 _MARKED = re.compile(r"(?:async )?def (?P<name>\w+)")
-_SETTING = re.compile(r"torch(\._dynamo\.config\.\w+ = .+)")
+_SETTING = re.compile(r"torch(\._dynamo\.(?:config\.\w+ = .+|trace_rules\.add\(\"logging\"\)))")
+# Dynamo follows what a function that it passes over calls, also a logger's methods, and breaks in them (torch 2.13).
+_LOGGING_APART = 'torch._dynamo.trace_rules.add("logging")'
 _MODULES = re.compile(r"\b(warnings|logging)\.")
 _DEFINED = re.compile(r"^def (\w+)\(", re.MULTILINE)
 _ENVIRONMENT = re.compile(r"\b(environ|putenv|load_dotenv)\b|\bsys\.path\.")
@@ -122,7 +128,17 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
         new = with_ending(marked, edit.name, edit.begins) if marked else None
     else:
         new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
+    if new is not None and isinstance(edit, (Split, EndApart)) and logs(new, edit.name):
+        new = _with_setting(new, _LOGGING_APART) or new
     return None if new is None or new == text or parsed(new) is None else {**texts, file: new}
+
+
+def logs(text: str, name: str) -> bool:
+    """Return whether a function writes messages by a logger."""
+    tree = parsed(text)
+    function = function_named(tree, name) if tree else None
+    calls = calls_in(function) if function else []
+    return any(isinstance(call.func, ast.Attribute) and called(call) in LEVELS for call in calls)
 
 
 def _asking_for_nan(text: str) -> str | None:
@@ -212,7 +228,7 @@ def _with_setting(text: str, code: str) -> str | None:
 def _settings_below(text: str, statement: ast.stmt) -> Sequence[str]:
     """Return the settings that stand right below a statement."""
     below = (line.strip() for line in text.split("\n")[statement.end_lineno or statement.lineno :])
-    return list(takewhile(lambda line: "._dynamo.config." in line, below))
+    return list(takewhile(lambda line: "._dynamo." in line, below))
 
 
 def _importing_torch(text: str, edit: Lines) -> str | None:

@@ -16,8 +16,10 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, Function, called, calls_in, dotted, parameters
-from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, function_of, is_borrowed, is_taken
-from compiler_lens.facts.measured.called import qualified
+from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed
+from compiler_lens.facts.measured.called import function_named, qualified
+from compiler_lens.facts.measured.collected import INNER
+from compiler_lens.facts.measured.reached import is_taken
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import LOOPS, Sources
 
@@ -73,7 +75,7 @@ def ending(text: str, name: str, code: str) -> Ending | None:
 
 def _ending(text: str, name: str, code: str) -> Ending | None:
     tree = parsed(text)
-    function = function_of(tree, name) if tree else None
+    function = function_named(tree, name) if tree else None
     if tree is None or not isinstance(function, ast.FunctionDef) or not _is_plain(function):
         return None
     lines, body = text.split("\n"), function.body
@@ -99,7 +101,7 @@ def _with_argument_apart(text: str, name: str, code: str) -> tuple[str, str, str
     None where the line is no statement of the function, or does more before it computes that.
     """
     tree = parsed(text)
-    function = function_of(tree, name) if tree else None
+    function = function_named(tree, name) if tree else None
     lines = text.split("\n")
     body = function.body if isinstance(function, ast.FunctionDef) else []
     there = [one for one in body if lines[one.lineno - 1].strip() == code and one.lineno == one.end_lineno]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from msgspec import Struct
@@ -24,6 +24,7 @@ from compiler_lens.recording.source_text import Sources, syntax_if_known
 
 _LONGEST = 60  # lines of a function that is written anew
 _MOST_RESULTS = 4
+_MOST_CONSTANTS = 8  # values of one function: with more of them it is none
 _OF_AN_OPERATOR = frozenset({"result", "results", "like", "real", "fake"})  # names in what is written of one
 _NO_WORD = re.compile(r"\W+")
 # Breaks at a value of a tensor: AOTAutograd, which traces what Dynamo does not, has no values either.
@@ -105,7 +106,7 @@ class _Marked(Struct, frozen=True):
         )
         plain_names = {name for call in self.calls for name, seen in call.given if seen.kind == "plain"}
         does_more = effects.varies(self.function) or effects.changed(self.function) - plain_names
-        if plain and len(by_arguments) == len(self.calls) and not does_more:
+        if plain and len(by_arguments) == len(self.calls) <= _MOST_CONSTANTS and not does_more:
             values = " or ".join(dict.fromkeys(call.returned.text for call in self.calls))
             price = (
                 f"`{self.function.name}` is called while it compiles, and not again: what it gives then ({values} in"
@@ -129,7 +130,9 @@ class _Marked(Struct, frozen=True):
         kinds = [self._kind(argument.arg) for argument in self._parameters()]
         results = [_tensors(call.returned) for call in self.calls]
         fit = all(found and not any(one.shares or one.requires_grad for one in found) for found in results)
-        if "." in self.name or None in kinds or not fit or len({len(found) for found in results}) != 1:
+        if (self._is_method and not self._is_apart()) or None in kinds:
+            return
+        if not fit or len({len(found) for found in results}) != 1:
             return
         tensors = {a.arg for a, kind in zip(self._parameters(), kinds, strict=True) if kind == self._tensor}
         written = effects.changed(self.function)
@@ -158,10 +161,29 @@ class _Marked(Struct, frozen=True):
     def _operator_name(self) -> str:
         path = PurePath(self.at.file)
         stem = path.parent.name if path.stem == "__init__" else path.stem  # torch.ops has no namespace of that name
-        return f"{_NO_WORD.sub('_', stem)}::{self.function.name}"
+        return f"{_NO_WORD.sub('_', stem)}::{self.name.replace('.', '_')}"
 
     def _parameters(self) -> Sequence[ast.arg]:
-        return (*self.function.args.args, *self.function.args.kwonlyargs)
+        return (*self.function.args.args[self._is_method :], *self.function.args.kwonlyargs)
+
+    @property
+    def _is_method(self) -> bool:
+        return "." in self.name
+
+    def _is_apart(self) -> bool:
+        """Whether a method would do the same as a function of the module: it reads nothing of its object or class."""
+        nodes = list(ast.walk(self.function))
+        names = {getattr(node, key, None) for node in nodes for key in ("id", "attr")}
+        texts = [node for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]
+        own = {self.function.args.args[0].arg} if self.function.args.args else set[str]()
+        is_of_class = any(isinstance(one, str) and one.startswith("__") for one in names)
+        is_over_lines = any(one.lineno != one.end_lineno for one in texts)  # an indent may be a part of it
+        return (
+            own == {"self"}
+            and not names & {*own, "super"}
+            and not (is_of_class or is_over_lines)
+            and self.site.has_torch_at_top
+        )
 
     def _mark(self, decorator: str) -> Lines:
         head = self.site.text.split("\n")[self.function.lineno - 1].strip()
@@ -209,9 +231,9 @@ class _Marked(Struct, frozen=True):
 
     def _as_operator(self, kinds: Sequence[str], fakes: Sequence[_Fake], changed: Sequence[str]) -> Lines | None:
         """Write an operator, which compares what the function returns with what its fake says."""
-        function, name = self.function, self.function.name
-        lines = self.site.text.split("\n")[function.lineno - 1 : function.end_lineno]
-        arguments = function.args.args
+        function = self.function
+        lines = [line[function.col_offset :].rstrip() for line in self._lines()]
+        arguments = self._parameters()
         defaults = dict(zip([a.arg for a in reversed(arguments)], reversed(function.args.defaults), strict=False))
         if len(lines) > _LONGEST or function.body[0].lineno <= function.lineno or function.args.kwonlyargs:
             return None
@@ -219,6 +241,36 @@ class _Marked(Struct, frozen=True):
             return None
         if not _OF_AN_OPERATOR.isdisjoint(a.arg for a in arguments):
             return None
+        if not self._is_method:
+            after = self._written(function.name, lines, kinds, fakes, changed, defaults)
+            needed = "" if self.site.imports_torch else "torch"
+            return Lines(self.at.file, function.lineno, tuple(lines), after, imports=needed)
+        if "(self, " not in lines[0]:
+            return None
+        name = self._free(f"{function.name}_operator")
+        alone = [lines[0].replace("(self, ", "(", 1), *lines[1:]]
+        made = self._written(name, alone, kinds, fakes, changed, defaults)
+        first, has_text = function.body[0], ast.get_docstring(function, clean=False) is not None
+        head = lines[: ((first.end_lineno or 0) + 1 if has_text else first.lineno) - function.lineno]
+        calls = f"    return {name}({', '.join(a.arg for a in arguments)})"
+        return Lines(
+            self.at.file, function.lineno, tuple(lines), (*head, calls), definitions=("\n".join(made),)
+        )  # fmt: skip
+
+    def _lines(self) -> Sequence[str]:
+        return self.site.text.split("\n")[self.function.lineno - 1 : self.function.end_lineno]
+
+    def _written(  # noqa: PLR0913, PLR0917 -- what an operator is made of
+        self,
+        name: str,
+        lines: Sequence[str],
+        kinds: Sequence[str],
+        fakes: Sequence[_Fake],
+        changed: Sequence[str],
+        defaults: Mapping[str, ast.expr],
+    ) -> tuple[str, ...]:
+        """The lines of an operator with a name, of its fake, and of the function that it runs."""
+        arguments = self._parameters()
         typed, plain = [], []
         for argument, kind in zip(arguments, kinds, strict=True):
             default = f" = {ast.unparse(defaults[argument.arg])}" if argument.arg in defaults else ""
@@ -226,10 +278,10 @@ class _Marked(Struct, frozen=True):
             plain.append(f"{argument.arg}{default.replace(' ', '')}")
         is_one = len(fakes) == 1 and self.calls[0].returned.kind == "tensor"
         gives = self._tensor if is_one else f"tuple[{', '.join([self._tensor] * len(fakes))}]"
-        body, fake = self._free(f"_{name}"), self._free(f"_like_{name}")
+        body, fake = self._free(f"_{self.function.name}"), self._free(f"_like_{self.function.name}")
         told = ", ".join(f'{a.arg}.to("meta")' if a.arg == fakes[0].owner else a.arg for a in arguments)
         given = ", ".join(a.arg for a in arguments)
-        after = (
+        return (
             f'@{self.site.torch}.library.custom_op("{self._operator_name()}", mutates_args={tuple(changed)!r})',
             f"def {name}({', '.join(typed)}) -> {gives}:",
             *self._checked(f"{body}({given})", f"{fake}({told})", fakes[0].owner, is_one=is_one),
@@ -240,15 +292,8 @@ class _Marked(Struct, frozen=True):
             f"    return {fakes[0].made if is_one else _tuple([one.made for one in fakes])}",
             "",
             "",
-            lines[0].replace(name, body, 1).rstrip(),
+            lines[0].replace(self.function.name, body, 1),
             *lines[1:],
-        )
-        return Lines(
-            self.at.file,
-            function.lineno,
-            tuple(line.rstrip() for line in lines),
-            after,
-            imports="" if self.site.imports_torch else "torch",
         )
 
     def _checked(self, real: str, fake: str, owner: str, *, is_one: bool) -> tuple[str, ...]:

@@ -23,14 +23,16 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import INNER, collects, function_at, leaves_early, lines_of_books, split
+from compiler_lens.facts.measured.bookkeeping import function_at, leaves_early, lines_of_books, split
 from compiler_lens.facts.measured.called import Called
+from compiler_lens.facts.measured.collected import INNER, collects
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling, Mark
 from compiler_lens.facts.measured.draws import drawn_at
 from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
+from compiler_lens.facts.measured.kept import keeps
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
@@ -220,9 +222,10 @@ _SPLIT = (
     " adds to lists and says what it said, after what is computed; what it computes is `{inner}`, which is compiled"
 )
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
+_PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
-    "; what compiled code adds is in the list after the call, not within it, and calls of `{name}` alone put it there,"
-    " not from several threads at once"
+    "; what compiled code adds to lists, or keeps of a number, is there after the call, not within it, and calls of"
+    " `{name}` alone put it there, not from several threads at once"
 )
 
 
@@ -243,7 +246,7 @@ def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> 
         lines: tuple[str, ...] = ()
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines
-        said = _SPLIT + (_LEAVES if leaves_early(text, name) else "")
+        said = _SPLIT + (_LEAVES if leaves_early(text, name) else "") + (_PASSED_OVER if edits.logs(text, name) else "")
         price, inner_name = said + (_COLLECTED if lines else ""), f"{name.rpartition('.')[2]}{INNER}"
         for target, at in here:
             if at.line in kept or ((target, at) in inner and at.code.strip() in lines):
@@ -256,7 +259,7 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
     """Return whether a line, in what a function calls, adds to a list what can be kept until the call is over."""
     last = name.rpartition(".")[2]
     frames = (last, f"{last}{INNER}", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
-    return target.frame in frames and collects(text, at.line)
+    return target.frame in frames and (collects(text, at.line) or keeps(text, at.line))
 
 
 _ENDS = (
@@ -289,10 +292,12 @@ def _ends_at(
         lines = text.split("\n")
         loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
         said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}{INNER}")
+        said += _ENDS_WITH.format(marked=mark.name) if mark else ""
+        said += _PASSED_OVER if edits.logs(text, name) else ""
         edit = edits.EndApart(defined.file, name, code, mark.lines if mark else None)
         yield Offer(
-            target, edit, said + (_ENDS_WITH.format(marked=mark.name) if mark else ""), is_last_resort=True,
-            keeps_computed=True, may_lose=loses | (mark.may_lose if mark else frozenset()), is_final=True,
+            target, edit, said, is_last_resort=True, keeps_computed=True,
+            may_lose=loses | (mark.may_lose if mark else frozenset()), is_final=True,
         )  # fmt: skip
 
 

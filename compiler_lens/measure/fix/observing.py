@@ -15,7 +15,7 @@ import torch
 from compiler_lens.capture.torch_api.measuring import version_of
 from compiler_lens.facts.measured.called import Call, Called, Seen
 
-_MOST = 8  # calls of a function that are kept
+_MOST = 32  # calls of a function that are kept: others have other sizes
 _LONGEST = 80  # characters of a plain value
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -61,6 +61,7 @@ class Search:
         self._by_value = False  # values are taken for granted first; no setting gives unknown numbers
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
         self._failed_on_unknown: set[Edit] = set()  # the same of, and on top of, settings that give unknown numbers
+        self._raised: dict[Edit, frozenset[Edit]] = {}  # of these what raised, on top of what else
         self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
         self._ahead = 0
 
@@ -378,7 +379,7 @@ class Search:
         every = (*base.offers, *offers)
         is_unknown = any(offer.gives_unknown for offer in every)
         failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
-        if failed.intersection(offer.edit for offer in offers):
+        if any(offer.edit in failed and not self._may_do_now(offer.edit, every) for offer in offers):
             return None
         texts, done = self._made(base, offers)
         if len(done) < len(offers):
@@ -399,7 +400,15 @@ class Search:
         is_wrong = found.observed.results is Results.DIFFER or (found.observed.error and not base.observed.error)
         if len(offers) == 1 and is_wrong:
             (self._failed_on_unknown if is_unknown else self._failed).add(offers[0].edit)
+            if is_unknown and found.observed.error:
+                self._raised[offers[0].edit] = frozenset(offer.edit for offer in every)
         return found
+
+    def _may_do_now(self, edit: Edit, every: Iterable[Offer]) -> bool:
+        """Whether what raised, as torch knew no number, may do by now: what it ran is kept out of the graph since."""
+        raised = self._raised.get(edit)
+        kept_out = (one.edit for one in every if one.is_last_resort or isinstance(one.edit, Split))
+        return raised is not None and any(one not in raised for one in kept_out)
 
     def _is_better(self, found: State, base: State) -> bool:
         """Whether more is compiled, or the program came past what an offer was for, and it computes the same."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.measured.bookkeeping import INNER
+from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
 from compiler_lens.facts.measured.left import Came, Left, TriedFor

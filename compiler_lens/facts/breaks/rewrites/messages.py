@@ -18,7 +18,7 @@ _EFFECTS = frozenset({
     "print", "breakpoint", "warnings.warn", "pdb.set_trace", "time.sleep", "gc.collect", "sys.stdout.write",
     "sys.stdout.flush", "torch.cuda.synchronize", "torch.cuda.empty_cache", "torch.cuda.reset_peak_memory_stats",
 })  # fmt: skip
-_LEVELS = frozenset({
+LEVELS = frozenset({
     "debug", "info", "warning", "warn", "error", "critical", "exception", "log",
     "info_once", "warning_once", "warning_advice",  # which transformers gives to loggers, and diffusers
 })  # fmt: skip
@@ -34,7 +34,7 @@ def is_message(site: Site, call: ast.Call) -> bool:
     """Return whether a call is of what writes a message, as far as the file shows, and of nothing that others count."""
     name = dotted(call.func)
     owner, _, level = name.rpartition(".")
-    if name not in _EFFECTS and not (owner in _LOGGERS and level in _LEVELS):
+    if name not in _EFFECTS and not (owner in _LOGGERS and level in LEVELS):
         return False
     if not _goes_to_the_terminal(call) or (level == "log" and not _is_level(call)):
         return False

@@ -1,0 +1,193 @@
+"""Lists of the module's, and of objects, that compiled code adds to: Python does that after the call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.calls import only_says
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_pure_call, parameters
+from compiler_lens.facts.measured.called import named_functions
+from compiler_lens.facts.measured.reached import free, identifiers, reached
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import Sources, first_line
+
+INNER = "_computed"  # after the name of the part that is compiled
+ADDING = frozenset({"append", "extend", "add", "appendleft"})
+OF_ANY = frozenset({"vars", "dir", "getattr", "__dict__"})  # what reads attributes that it does not name
+_FILE = "text.py"
+_OF_SETS = frozenset({"add", "sort", "pow", "div", "sub"})  # which other things than tensors have, too
+_LISTS = frozenset({"list", "deque", "set"})  # what is called for a new one
+
+
+class Collected(Struct, frozen=True):
+    """A line that adds to a list which is there after the call, and what compiled code keeps for it."""
+
+    site: Site
+    call: ast.Call
+    kept: str  # as code, where the line stands
+    made: str  # what Python adds of that `value`
+    attribute: str = ""  # in which the object holds the list; empty of a list of the module's
+
+    @property
+    def owner(self) -> ast.expr:
+        """The list."""
+        assert isinstance(self.call.func, ast.Attribute)  # noqa: S101 -- `added` asks for a method
+        return self.call.func.value
+
+
+def added(site: Site, node: ast.stmt) -> ast.Call | None:
+    """Return the call that adds to a list of the object's, or of the module's, and gives nothing."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=[_], keywords=[]) as call):
+            root = next(roots(owner), "")
+            is_outside = root == "self" or (root and root not in site.local())
+            is_pure = all(gives_a_value(site, n) for n in ast.walk(call) if n is not call)
+            return call if name in ADDING and is_outside and is_pure else None
+    return None
+
+
+def gives_a_value(site: Site, node: ast.AST) -> bool:
+    """Return whether a part of an expression computes, and changes nothing."""
+    is_computed = isinstance(node, ast.Call) and is_pure_call(node) and called(node) not in _OF_SETS
+    return is_computed or only_says(site, node)
+
+
+def roots(node: ast.expr) -> Iterator[str]:
+    """Yield the name that `a` is of `a`, `a.b` and `a["b"]`."""
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner, slice=ast.Constant()):
+            yield from roots(owner)
+
+
+def collects(text: str, line: int) -> bool:
+    """Return whether a line adds to a list what compiled code may keep for later."""
+    return _collected(text, line) is not None
+
+
+def _collected(text: str, line: int) -> Collected | None:
+    at = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
+    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, line, "", at)) if at else None
+    call = added(site, site.statement) if site else None
+    if site is None or call is None or not isinstance(call.func, ast.Attribute) or called(call) == "extend":
+        return None
+    attribute = _list_of_object(site, call.func.value)
+    is_outside = not any(n.id in site.local() for n in ast.walk(call.func.value) if isinstance(n, ast.Name))
+    if is_for_eager(site) or not (attribute or is_outside):
+        return None
+    match call.args[0]:  # a number of then: what it is of may change in place before the call ends
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[]):
+            return Collected(site, call, f"{site.atom(tensor)}.detach().clone()", f"value.{name}()", attribute)
+        case ast.Call(func=ast.Name(id="float" | "int" as name), args=[tensor]) if site.is_tensor(tensor):
+            return Collected(site, call, f"{site.atom(tensor)}.detach().clone()", f"{name}(value)", attribute)
+    return Collected(site, call, site.source(call.args[0]), "value", attribute) if attribute else None
+
+
+def has_lines(site: Site, statement: ast.stmt) -> bool:
+    """Return whether nothing else stands in the lines of a statement, and it is no `elif`."""
+    lines = [line.encode() for line in site.text.split("\n")]
+    before = lines[statement.lineno - 1][: statement.col_offset].strip()
+    after = lines[(statement.end_lineno or statement.lineno) - 1][statement.end_col_offset or 0 :].strip()
+    return not before and (not after or after.startswith(b"#")) and not site.edited(statement).startswith("elif")
+
+
+def is_for_eager(site: Site) -> bool:
+    """Return whether a branch around a statement asks what is compiling: what compiled code adds is kept already."""
+    tests = (one.test for one in site.around if isinstance(one, ast.If))
+    return any(called(n) == "is_compiling" for test in tests for n in ast.walk(test))
+
+
+def _list_of_object(site: Site, owner: ast.expr) -> str:
+    """Return the attribute in which a method's object holds a list, as the file shows; empty if it may be another."""
+    tree, own = parsed(site.text), parameters(site.function)[:1] if site.function else ()
+    match owner:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name) if tree and own == ("self",):
+            pass
+        case _:
+            return ""
+    given: list[ast.expr | None] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets, value=value) if any(_is_attribute(one, name) for one in targets):
+                given.append(value)
+            case ast.AnnAssign(target=target, value=value) if _is_attribute(target, name):
+                given.append(value)
+    return name if given and all(map(_is_new_list, given)) else ""
+
+
+def _is_attribute(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == name
+
+
+def _is_new_list(node: ast.expr | None) -> bool:
+    match node:
+        case ast.List() | ast.ListComp():
+            return True
+        case ast.Call(func=function):
+            return dotted(function).rpartition(".")[2] in _LISTS
+    return False
+
+
+def _is_read_within(text: str, code: str, name: str) -> bool:
+    """Return whether a list that a line adds to is read where compiled code may come: it would lack what is added."""
+    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
+    found = _collected(text, places[0]) if len(places) == 1 else None
+    if found is None or found.site.function is None:
+        return True
+    inner = [f"{name}{INNER}", *(key for key, one in named_functions(text) if one is found.site.function)]
+    nodes = [n for one in reached(text, [name, *inner]) for n in ast.walk(one) if n is not found.owner]
+    if found.attribute:
+        of_any = any(getattr(n, key, None) in OF_ANY for n in nodes for key in ("id", "attr"))
+        return of_any or any(found.attribute in (getattr(n, "attr", None), getattr(n, "value", None)) for n in nodes)
+    owner = ast.dump(found.owner)
+    return any(ast.dump(n) == owner for n in nodes if isinstance(n, ast.expr))
+
+
+def collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
+    """Return a text whose line adds to another list where it is compiled, and the lines that empty that one.
+
+    Args:
+        text: a file's.
+        code: the line.
+        name: the function's that is to have those lines, qualified.
+    """
+    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
+    found, tree = _collected(text, places[0]) if len(places) == 1 else None, parsed(text)
+    if found is None or tree is None or found.site.statement.lineno != found.site.statement.end_lineno:
+        return None
+    if _is_read_within(text, code, name) or not has_lines(found.site, found.site.statement):
+        return None
+    site, call = found.site, found.call
+    new = free("added", identifiers([tree]))
+    lines = text.split("\n")
+    pad = " " * site.statement.col_offset
+    lines[site.statement.lineno - 1 : site.statement.lineno] = [
+        f"{pad}if {site.torch}.compiler.is_compiling():",
+        f"{pad}    {new}.append({f'(self, {found.kept})' if found.attribute else found.kept})",
+        f"{pad}else:",
+        f"{pad}    {site.source(call)}",
+    ]
+    there = identifiers(one for key, one in named_functions(text) if key == name)
+    value, owner = free("value", there), free("owner", there)
+    each, adding = (
+        (f"{owner}, {value}", f"{owner}.{found.attribute}") if found.attribute else (value, site.source(found.owner))
+    )
+    made = found.made.replace("value", value)
+    new_text = with_list("\n".join(lines), site.statement.lineno, new)
+    return new_text, [f"for {each} in {new}:", f"    {adding}.{called(call)}({made})", f"{new}.clear()"]
+
+
+def with_list(text: str, line: int, name: str) -> str:
+    """Return a text with an empty list of the module's above the statement around a line."""
+    tree, lines = parsed(text), text.split("\n")
+    top = next((one for one in tree.body if one.lineno <= line <= (one.end_lineno or 0)), None) if tree else None
+    first = first_line(top) if top else 1
+    while lines[first - 2].startswith("#") and first > 1:  # a comment on what follows
+        first -= 1
+    made = [f"{name} = []  # of one call: compiled code finds it empty", "", ""]
+    return "\n".join([*lines[: first - 1], *made, *lines[first - 1 :]])

@@ -1,0 +1,59 @@
+"""What a function of a file may come to while it runs, by the names that it mentions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+
+from compiler_lens.facts.breaks.rewrites.site import parsed
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in
+from compiler_lens.facts.measured.called import named_functions
+
+
+def reached(text: str, names: Sequence[str]) -> Sequence[ast.AST]:
+    """Return the functions of a file that some, by qualified names, may come to: all of which they mention the name.
+
+    Modules are called by their `forward`, hooks by torch, and operators by Python.
+    """
+    return come_to(text, [one for name, one in named_functions(text) if name in names])
+
+
+def come_to(text: str, begin: Sequence[ast.AST]) -> Sequence[ast.AST]:
+    """Return some pieces of a file, and its functions that they may come to."""
+    tree = parsed(text)
+    functions = named_functions(text)
+    hooks = [call for call in (calls_in(tree) if tree else ()) if called(call).startswith("register_")]
+    found: dict[ast.AST, None] = {}
+    left = list(begin)
+    known = identifiers(hooks) | {"forward"}
+    while left:
+        found.update(dict.fromkeys(left))
+        known |= identifiers(left)
+        left = [one for name, one in functions if one not in found and _is_mentioned(name, known)]
+    return list(found)
+
+
+def _is_mentioned(name: str, known: AbstractSet[str]) -> bool:
+    owner, _, last = name.rpartition(".")
+    if last == "__init__":
+        return owner.rpartition(".")[2] in known
+    return last in known or (last.startswith("__") and last.endswith("__"))
+
+
+def identifiers(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Return all names, attributes, and texts that may be of attributes."""
+    every = [n for one in nodes for n in ast.walk(one)]
+    names = {getattr(n, key, None) for n in every for key in ("id", "attr", "arg", "name", "value")}
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def free(name: str, used: AbstractSet[str]) -> str:
+    """Return a name like another that is not used."""
+    return next(one for one in (name, *(f"{name}_{i}" for i in range(2, 99))) if one not in used)
+
+
+def is_taken(text: str, name: str) -> bool:
+    """Return whether a file has a name already, or a text that may be one."""
+    tree = parsed(text)
+    return tree is None or name in identifiers([tree])
