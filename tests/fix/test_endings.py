@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from textwrap import dedent
@@ -149,11 +150,48 @@ def test_a_function_in_another_stays_there_with_what_it_closes_over() -> None:
     assert [graph.stage.value for graph in lens.recording.graphs] == ["dynamo"]
 
 
+def test_a_loop_that_keeps_the_numbers_of_a_tensor_stays_python_too(capfd: pytest.CaptureFixture[str]) -> None:
+    text = HEAD + dedent("""
+        seen = []
+
+
+        def step(x, weights):
+            y = x * sum(weights)
+            far = y > 2
+            if far.any():
+                places = far.nonzero().squeeze(-1)
+                for i in places:
+                    seen.append(y[i].item())
+                y[places] = torch.rand(len(places))
+            return y, len(seen)
+    """).lstrip("\n")
+    new = with_ending(text, "step", "for i in places:")
+    assert new is not None
+    torch.manual_seed(1)
+    wanted, _ = run(text, compiled=False)
+    for compiled in (False, True):
+        torch.manual_seed(1)
+        found, breaks = run(new, compiled=compiled)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+        assert not breaks
+    assert run(text, compiled=True)[1], "nothing broke: the test proves nothing"
+
+
+def test_numbers_that_are_taken_right_above_are_a_part_of_the_end() -> None:
+    text = f"{HEAD}def step(x):\n    y = x.sin()\n    n = (x - y).sum().item()\n    z = y * 2\n"
+    text += "    m = z.sum().item()\n    k = z.mean().item()\n    return z, time.time(), k, m + n\n"
+    found = ending(text, "step", "return z, time.time(), k, m + n")
+    assert found is not None
+    assert ast.unparse(found.end[0]) == "m = z.sum().item()"
+    assert list(found.moved.values()) == ["kept", "kept_2"]
+
+
 NOT_LIGHT = {
     "a module": "    return self.head(y) if y.sum() > 0 else y",
     "a module of what it is given": "    return net.head(y) if y.sum() > 0 else y",
     "a product of matrices": "    return y @ y if y.sum() > 0 else y",
     "a layer's function": "    return F.linear(y, y) if y.sum() > 0 else y",
+    "a loop that computes": "    for row in y.sum().tolist():\n        y = torch.sin(y)\n    return y",
     "a loop": "    while y.sum() > 0:\n        y = y - 1\n    return y",
     "another function that it was given": "    return net(y) if y.sum() > 0 else y",
     "a name that may not be there": "    return z if y.sum() > 0 else y",

@@ -1,20 +1,22 @@
 """The end of a function stays Python: what asks for values, and computes little, runs after what is compiled.
 
 A graph break near the end of what torch.compile was given leaves a few ops after it, which cost more than they gain: a
-check of the loss, a metric, a list of numbers. The statements stay in their order, so nothing is computed otherwise.
+check of the loss, a metric, a list of numbers. The statements stay in their order, so nothing is computed otherwise;
+what they compute of tensors in any case is computed before them (`beforehand`).
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, calls_in, dotted, parameters
+from compiler_lens.facts.measured.beforehand import OF_DISTRIBUTIONS, beforehand, has_distributions
 from compiler_lens.facts.measured.bookkeeping import INNER, MARK, brought, is_borrowed, name_at
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.recording.model import SourceLine
@@ -32,6 +34,9 @@ _HEAVY = frozenset({"addmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "lin
 _OF = frozenset({"torch", "F", "np", "numpy", "math", "time", "logging", "warnings", "log", "logger", "LOGGER", "LOG"})
 _METHODS = OF_TENSORS | {"append", "bool", "cpu", "dim", "double", "float", "format", "half", "int", "numpy", "round",
                           "size", "to", "tolist"}  # fmt: skip
+# What takes the values of a tensor one by one, in a loop, and keeps them: it computes nothing.
+_TAKING = frozenset({"append", "appendleft", "add", "bool", "float", "int", "item", "len", "print", "round", "str",
+                     "tolist"})  # fmt: skip
 
 
 class Ending(Struct, frozen=True):
@@ -43,6 +48,7 @@ class Ending(Struct, frozen=True):
     core: Sequence[ast.stmt]
     end: Sequence[ast.stmt]
     outputs: Sequence[str]  # what the end reads of the core
+    moved: Mapping[ast.expr, str]  # what the end computes in any case, and the name of what the core computes for it
 
     @property
     def lines(self) -> range:
@@ -65,15 +71,48 @@ def ending(text: str, name: str, code: str) -> Ending | None:
     if site is None or not site.has_torch_at_top or len(with_it) != 1:
         return None
     first = int(ast.get_docstring(function, clean=False) is not None)
-    core, end = body[first : with_it[0]], body[with_it[0] :]
-    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)) or not _is_light(end, tree):
+    found = (_parted(site, function, first, begin) for begin in _begins(body, first, with_it[0]))
+    return next((one for one in found if one is not None), None)
+
+
+def _begins(body: Sequence[ast.stmt], first: int, last: int) -> Iterable[int]:
+    """Return where an end may begin: with the numbers of tensors that are taken right above it, or without them."""
+    above = last
+    while above - 1 > first and _takes_number(body[above - 1]):
+        above -= 1
+    return dict.fromkeys((above, last))
+
+
+def _takes_number(one: ast.stmt) -> bool:
+    match one:
+        case ast.Assign(targets=[ast.Name()], value=value):
+            return any(called(call) in {"item", "tolist"} for call in calls_in(value))
+    return False
+
+
+def _parted(site: Site, function: ast.FunctionDef, first: int, begin: int) -> Ending | None:
+    """Return a function with an end that begins with one of its statements; None where that is no light one."""
+    core, end = function.body[first:begin], function.body[begin:]
+    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)):
         return None
-    read, stored = _names(end, ast.Load), _names(core, ast.Store)
-    outputs = [n for n in stored if n in read]
     surely = {n for one in core if isinstance(one, (ast.Assign, ast.AugAssign, ast.AnnAssign)) for n in _written(one)}
-    if not outputs or not set(outputs) <= surely | set(parameters(function)):
+    known = surely | set(parameters(function))
+    moved = _named(function, beforehand(site, end, known))
+    inside = {n for one in moved for n in ast.walk(one)}
+    rest = [n for n in _nodes(end) if n not in inside]
+    if not _is_light(rest, site.text):
         return None
-    return Ending(site, function, body[:first], core, end, outputs)
+    read = _names(rest, ast.Load)
+    outputs = [n for n in _names(_nodes(core), ast.Store) if n in read]
+    if not (outputs or moved) or not set(outputs) <= known:
+        return None
+    return Ending(site, function, function.body[:first], core, end, outputs, moved)
+
+
+def _named(function: ast.FunctionDef, found: Iterable[ast.expr]) -> Mapping[ast.expr, str]:
+    used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} | set(parameters(function))
+    free = (name for name in ("kept", *(f"kept_{n}" for n in range(2, 99))) if name not in used)
+    return dict(zip(found, free, strict=False))
 
 
 def function_at(text: str, line: int) -> str:
@@ -108,22 +147,31 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     if is_taken or in_class != ("." in name):
         return None
     lines = text.split("\n")
-    used = {*_names(found.core, ast.Load), *found.outputs}
+    used = {*_names([*_nodes(found.core), *_nodes(found.moved)], ast.Load), *found.outputs}
     given = ", ".join(one for one in own if one in used and not (in_class and one == "self"))
     pad, deep = " " * function.col_offset, " " * function.body[0].col_offset
     given_inside = ", ".join(filter(None, ("self" if in_class else "", given)))
-    makes, last = ", ".join(found.outputs), found.core[-1].end_lineno or 0
+    makes, last = ", ".join((*found.outputs, *found.moved.values())), found.core[-1].end_lineno or 0
     first = found.text[-1].end_lineno if found.text else None
     begin = first or function.body[0].lineno - 1
     outer = [
         *lines[function.lineno - 1 : begin],
         f"{deep}{makes} = {'self.' if in_class else ''}{inner}({given})",
-        *lines[last : function.end_lineno],
+        *_edited(found, lines)[last - function.lineno + 1 :],
     ]
-    core = [f"{pad}def {inner}({given_inside}):", *lines[begin:last], f"{deep}return {makes}"]
+    computed = [f"{deep}{new} = {site.source(node)}" for node, new in found.moved.items()]
+    core = [f"{pad}def {inner}({given_inside}):", *lines[begin:last], *computed, f"{deep}return {makes}"]
     apart = [""] if in_class else ["", ""]
     before, after = lines[: function.lineno - 1], lines[function.end_lineno or 0 :]
     return "\n".join([*before, f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *after])
+
+
+def _edited(found: Ending, lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of the function, in which its end has the names of what is computed before."""
+    function = found.function
+    last = lines[(function.end_lineno or 0) - 1].encode()[function.end_col_offset or 0 :].decode()  # a comment
+    text = found.site.edited(function, tuple(found.moved.items()))
+    return f"{' ' * function.col_offset}{text}{last}".split("\n")
 
 
 def _span(one: ast.stmt) -> slice:
@@ -141,33 +189,40 @@ def _is_plain(function: ast.FunctionDef) -> bool:
     )
 
 
-def _is_light(end: Sequence[ast.stmt], tree: ast.Module) -> bool:
-    """Return whether statements compute little, as far as the text shows: no loop, and no module is called."""
-    functions = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | set(vars(builtins))
-    calls = [call for one in end for call in calls_in(one)]
-    is_known = all(_is_known(call, functions) for call in calls)
-    is_short = len(calls) + sum(isinstance(n, ast.BinOp) for n in _nodes(end)) <= _MOST
-    is_heavy = any(called(call) in _HEAVY for call in calls) or any(isinstance(n, ast.MatMult) for n in _nodes(end))
-    return is_known and is_short and not is_heavy and not any(isinstance(n, LOOPS) for n in _nodes(end))
+def _is_light(end: Sequence[ast.AST], text: str) -> bool:
+    """Return whether statements, by all their nodes, compute little, as far as the text shows: no module is called."""
+    tree = parsed(text)
+    functions = {one.name for one in (tree.body if tree else ()) if isinstance(one, ast.FunctionDef)}
+    methods = _METHODS | (OF_DISTRIBUTIONS if has_distributions(text) else frozenset())
+    calls = [n for n in end if isinstance(n, ast.Call)]
+    is_known = all(_is_known(call, functions | set(vars(builtins)), methods) for call in calls)
+    is_short = len(calls) + sum(isinstance(n, ast.BinOp) for n in end) <= _MOST
+    is_heavy = any(called(call) in _HEAVY for call in calls) or any(isinstance(n, ast.MatMult) for n in end)
+    return is_known and is_short and not is_heavy and all(_is_taking(n) for n in end if isinstance(n, LOOPS))
 
 
-def _is_known(call: ast.Call, functions: AbstractSet[str]) -> bool:
+def _is_taking(loop: ast.AST) -> bool:
+    """Return whether a loop takes values one by one, and does nothing with them but to keep, count or say them."""
+    return isinstance(loop, ast.For) and all(called(call) in _TAKING for call in calls_in(loop))
+
+
+def _is_known(call: ast.Call, functions: AbstractSet[str], methods: AbstractSet[str]) -> bool:
     match call.func:
         case ast.Name(id=name):
             return name in functions
         case ast.Attribute(attr=name):
-            return name in _METHODS or dotted(call.func).partition(".")[0] in _OF
+            return name in methods or dotted(call.func).partition(".")[0] in _OF
     return False
 
 
-def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    return (n for one in statements for n in ast.walk(one))
+def _nodes(every: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    return (n for one in every for n in ast.walk(one))
 
 
-def _names(statements: Iterable[ast.stmt], context: type[ast.expr_context]) -> Sequence[str]:
+def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> Sequence[str]:
     """Return the names that are read, or written, once each; a name that is added to is both."""
     found: dict[str, None] = {}
-    for node in _nodes(statements):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, context):
             found[node.id] = None
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
@@ -178,4 +233,4 @@ def _names(statements: Iterable[ast.stmt], context: type[ast.expr_context]) -> S
 
 
 def _written(one: ast.stmt) -> Sequence[str]:
-    return _names([one], ast.Store)
+    return _names(ast.walk(one), ast.Store)

@@ -262,6 +262,7 @@ _ENDS = (
     "`{name}` is Python from `{line}` on, at each call, also where `fullgraph=True` is asked for; what it computes"
     " before is `{inner}`, which is compiled"
 )
+_MOVED = ", with what it computes of tensors in any case from there on"
 
 
 def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) -> Iterator[Offer]:
@@ -277,7 +278,8 @@ def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) ->
                 continue
             lines = text.split("\n")
             loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
-            said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}{INNER}")
+            begins, inner = lines[found.lines[0] - 1].strip(), f"{name.rpartition('.')[2]}{INNER}"
+            said = _ENDS.format(name=name, line=begins, inner=inner) + (_MOVED if found.moved else "")
             yield Offer(
                 target, edits.EndApart(defined.file, name, code), said, is_last_resort=True, keeps_computed=True,
                 may_lose=loses, is_final=True,
