@@ -247,3 +247,56 @@ def test_fix_tries_an_end_in_python_when_nothing_else_is_left(
     assert found["results"] == "equal"
     assert (found["after"]["graph_breaks"], found["after"]["eager_functions"]) == (0, 0)
     assert "+def step_computed(x, weights):" in found["patch"]
+
+
+SEVERAL = HEAD + dedent("""
+    class Carts:
+        def __init__(self, n):
+            self.state, self.steps, self.over = torch.zeros(n, 2), torch.zeros(n), []
+
+        @torch.compile(backend="eager")
+        def step(self, force):
+            self.state = self.state + 0.1 * force.sin().unsqueeze(1)
+            self.steps += 1
+            done = self.state.abs().sum(1) > 0.3
+            if done.any():
+                places = done.nonzero().squeeze(-1)
+                for i in places:
+                    self.over.append(self.steps[i].item())
+                self.state[places] = torch.rand(len(places), 2) * 0.1
+                self.steps[places] = 0
+            return self.state, done
+
+
+    @torch.compile(backend="eager")
+    def loss(w, x):
+        y = (x * w).sum(1)
+        far = (y - 1).abs().mean().item()
+        if far > 0.9:
+            print("far", round(far, 3))
+            y = y * 0.0
+        return (y - 1).pow(2).mean() + 0.1 * (x - w).pow(2).mean()
+
+
+    torch.manual_seed(0)
+    carts, w = Carts(3), torch.ones(2, requires_grad=True)
+    for n in range(12):
+        state, _ = carts.step(torch.arange(3.0) + n)
+        loss(w, state).backward()
+    print(carts.over, w.grad)
+""").lstrip("\n")
+
+
+def test_fix_leaves_the_ends_of_several_functions_to_python_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None of them ends half of what hurts in both; a message in one of them is said as it is."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SEVERAL)
+    assert main(["fix", "--json", "train.py"]) == 0
+    found = json.loads(capsys.readouterr().out)["best"]
+    assert found["results"] == "equal"
+    assert (found["after"]["graph_breaks"], found["after"]["eager_functions"]) == (0, 0)
+    assert "+    def step_computed(self, force):" in found["patch"]
+    assert "+    kept_2 = 0.1 * (x - w).pow(2).mean()" in found["patch"]
+    assert "is_compiling" not in found["patch"]

@@ -77,7 +77,7 @@ def _is_quiet(site: Site, call: ast.Call) -> bool:
     """Return whether a call changes nothing but what is said, and a list of the object's."""
     name = dotted(call.func)
     is_kept = called(call) in _ADDING and name.startswith("self.")
-    is_said = name.partition(".")[0] in _SAYING
+    is_said = name.partition(".")[0] in _SAYING or called(call) == "is_compiling"
     return is_kept or is_said or (changes_nothing(call, site.tensors) and not writes(call)) or _of_one(site, call)
 
 
