@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import random
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -15,6 +16,7 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.endings import ending, function_at, with_ending
+from compiler_lens.recording.model import Outcome
 
 HEAD = "import torch\n\n\n"
 
@@ -184,6 +186,70 @@ def test_numbers_that_are_taken_right_above_are_a_part_of_the_end() -> None:
     assert found is not None
     assert ast.unparse(found.end[0]) == "m = z.sum().item()"
     assert list(found.moved.values()) == ["kept", "kept_2"]
+
+
+LAYERS = dedent("""
+    import random
+    import torch
+
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+            self.layers = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(4, 4)) for _ in range(3))
+
+        def forward(self, x):
+            y = self.first(x).relu() + 1
+            for layer in self.layers:
+                if self.training and random.gauss(0, 1) > 0.3:
+                    continue
+                y = layer(y)
+            return self.head(y).squeeze(-1)
+""").lstrip("\n")
+DRAWN = "if self.training and random.gauss(0, 1) > 0.3:"
+
+
+def in_training(text: str) -> tuple[list[Any], set[str], set[str]]:
+    """What a model gives, with gradients; how its graphs break, and the functions of the file that are compiled."""
+    torch._dynamo.reset()
+    module = ModuleType("layers")
+    exec(compile(text, "layers.py", "exec"), module.__dict__)
+    torch.manual_seed(0)
+    random.seed(0)
+    model = module.__dict__["Model"]()
+    compiled = torch.compile(model, backend="eager")
+    with Lens(strict=True) as lens:
+        out = [compiled(torch.ones(2, 4) * n) for n in range(4)]
+        sum(out).sum().backward()
+    breaks = {event.root.gb_type for event in lens.recording.graph_breaks}
+    given = {one.function for one in lens.recording.compilations if one.outcome is Outcome.COMPILED}
+    return [*out, *(one.grad for one in model.parameters())], breaks, {name.rpartition(".")[2] for name in given}
+
+
+def test_a_loop_that_leaves_layers_out_stays_python_and_what_is_above_it_is_compiled() -> None:
+    new = with_ending(LAYERS, "Model.forward", DRAWN)
+    assert new is not None
+    assert "        y = self.forward_computed(x)\n        for layer in self.layers:\n" in new
+    wanted, breaks, before = in_training(LAYERS)
+    found, after, compiled = in_training(new)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    assert breaks, "nothing broke: the test proves nothing"
+    assert "forward_computed" not in before
+    assert not after
+    assert "forward_computed" in compiled
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("y = layer(y)", "y = layer(y) @ y"),
+        ("y = layer(y)", "y = other(y)"),
+        ("return self.head(y).squeeze(-1)", "return self.parts.head(y)"),
+    ],
+)
+def test_a_loop_that_computes_more_than_its_layers_is_worth_a_graph(line: str, instead: str) -> None:
+    assert with_ending(LAYERS.replace(line, instead), "Model.forward", DRAWN) is None
 
 
 NOT_LIGHT = {

@@ -3,6 +3,9 @@
 A graph break near the end of what torch.compile was given leaves a few ops after it, which cost more than they gain: a
 check of the loss, a metric, a list of numbers. The statements stay in their order, so nothing is computed otherwise;
 what they compute of tensors in any case is computed before them (`beforehand`).
+
+Of a function whose graph breaks in a loop torch compiles nothing, but what it calls, by itself. There the end begins
+with the loop, and may call modules, for which nothing changes: what stands above the loop is compiled.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ _MOST = 12  # calls and operators in an end: more than that is no check, and wor
 _HEAVY = frozenset({"addmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "linear", "matmul", "mm",
                     "scaled_dot_product_attention"})  # fmt: skip
 # What a light end may call: functions of these, and methods that tensors, lists and texts have.
-_OF = frozenset({"torch", "F", "np", "numpy", "math", "time", "logging", "warnings", "log", "logger", "LOGGER", "LOG"})
+_OF = frozenset({"torch", "F", "np", "numpy", "math", "random", "time", "logging", "warnings", "log", "logger",
+                 "LOGGER", "LOG"})  # fmt: skip
 _METHODS = OF_TENSORS | {"append", "bool", "cpu", "dim", "double", "float", "format", "half", "int", "numpy", "round",
                           "size", "to", "tolist"}  # fmt: skip
 # What takes the values of a tensor one by one, in a loop, and keeps them: it computes nothing.
@@ -49,6 +53,7 @@ class Ending(Struct, frozen=True):
     end: Sequence[ast.stmt]
     outputs: Sequence[str]  # what the end reads of the core
     moved: Mapping[ast.expr, str]  # what the end computes in any case, and the name of what the core computes for it
+    has_layers: bool = False  # it begins with a loop over modules, each of which is compiled by itself
 
     @property
     def lines(self) -> range:
@@ -71,7 +76,8 @@ def ending(text: str, name: str, code: str) -> Ending | None:
     if site is None or not site.has_torch_at_top or len(with_it) != 1:
         return None
     first = int(ast.get_docstring(function, clean=False) is not None)
-    found = (_parted(site, function, first, begin) for begin in _begins(body, first, with_it[0]))
+    loop = _loop_around(body[with_it[0]], code, lines)
+    found = (_parted(site, function, first, begin, loop) for begin in _begins(body, first, with_it[0]))
     return next((one for one in found if one is not None), None)
 
 
@@ -83,6 +89,12 @@ def _begins(body: Sequence[ast.stmt], first: int, last: int) -> Iterable[int]:
     return dict.fromkeys((above, last))
 
 
+def _loop_around(one: ast.stmt, code: str, lines: Sequence[str]) -> ast.For | None:
+    """Return a statement if it is a loop, and a line stands in its body: of its function nothing is compiled then."""
+    inside = isinstance(one, ast.For) and any(code == line.strip() for part in one.body for line in lines[_span(part)])
+    return one if inside and isinstance(one, ast.For) else None
+
+
 def _takes_number(one: ast.stmt) -> bool:
     match one:
         case ast.Assign(targets=[ast.Name()], value=value):
@@ -90,7 +102,7 @@ def _takes_number(one: ast.stmt) -> bool:
     return False
 
 
-def _parted(site: Site, function: ast.FunctionDef, first: int, begin: int) -> Ending | None:
+def _parted(site: Site, function: ast.FunctionDef, first: int, begin: int, loop: ast.For | None) -> Ending | None:
     """Return a function with an end that begins with one of its statements; None where that is no light one."""
     core, end = function.body[first:begin], function.body[begin:]
     if not core or any(isinstance(n, ast.Return) for n in _nodes(core)):
@@ -100,13 +112,14 @@ def _parted(site: Site, function: ast.FunctionDef, first: int, begin: int) -> En
     moved = _named(function, beforehand(site, end, known))
     inside = {n for one in moved for n in ast.walk(one)}
     rest = [n for n in _nodes(end) if n not in inside]
-    if not _is_light(rest, site.text):
+    layers = {n for n in rest if isinstance(n, ast.Call) and _is_of_layer(n, loop)} if loop else frozenset[ast.AST]()
+    if not _is_light([n for n in rest if n not in layers and n is not loop], site.text):
         return None
     read = _names(rest, ast.Load)
     outputs = [n for n in _names(_nodes(core), ast.Store) if n in read]
     if not (outputs or moved) or not set(outputs) <= known:
         return None
-    return Ending(site, function, function.body[:first], core, end, outputs, moved)
+    return Ending(site, function, function.body[:first], core, end, outputs, moved, bool(layers))
 
 
 def _named(function: ast.FunctionDef, found: Iterable[ast.expr]) -> Mapping[ast.expr, str]:
@@ -199,6 +212,12 @@ def _is_light(end: Sequence[ast.AST], text: str) -> bool:
     is_short = len(calls) + sum(isinstance(n, ast.BinOp) for n in end) <= _MOST
     is_heavy = any(called(call) in _HEAVY for call in calls) or any(isinstance(n, ast.MatMult) for n in end)
     return is_known and is_short and not is_heavy and all(_is_taking(n) for n in end if isinstance(n, LOOPS))
+
+
+def _is_of_layer(call: ast.Call, loop: ast.For) -> bool:
+    """Return whether a call is of a module, by its text: of the object's, or of what a loop is over."""
+    is_own = isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self"
+    return is_own or dotted(call.func) in _names(ast.walk(loop.target), ast.Store)
 
 
 def _is_taking(loop: ast.AST) -> bool:

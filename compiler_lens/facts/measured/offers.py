@@ -263,6 +263,9 @@ _ENDS = (
     " before is `{inner}`, which is compiled"
 )
 _MOVED = ", with what it computes of tensors in any case from there on"
+_LAYERS = (
+    "; modules that it calls from there on are compiled each by itself, as they are where a graph breaks in a loop"
+)
 
 
 def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) -> Iterator[Offer]:
@@ -279,7 +282,11 @@ def _endings(targets: Iterable[Target], recording: Recording, own: Ownership) ->
             lines = text.split("\n")
             loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
             begins, inner = lines[found.lines[0] - 1].strip(), f"{name.rpartition('.')[2]}{INNER}"
-            said = _ENDS.format(name=name, line=begins, inner=inner) + (_MOVED if found.moved else "")
+            said = (
+                _ENDS.format(name=name, line=begins, inner=inner)
+                + (_MOVED if found.moved else "")
+                + (_LAYERS if found.has_layers else "")
+            )
             yield Offer(
                 target, edits.EndApart(defined.file, name, code), said, is_last_resort=True, keeps_computed=True,
                 may_lose=loses, is_final=True,
