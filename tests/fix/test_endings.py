@@ -360,9 +360,29 @@ def test_fix_leaves_the_ends_of_several_functions_to_python_at_once(
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(SEVERAL)
     assert main(["fix", "--json", "train.py"]) == 0
-    found = json.loads(capsys.readouterr().out)["best"]
+    told = json.loads(capsys.readouterr().out)
+    found, prices = told["best"], " ".join(one["price"] for one in told["tried"])
     assert found["results"] == "equal"
     assert (found["after"]["graph_breaks"], found["after"]["eager_functions"]) == (0, 0)
+    assert not found["sides"]  # no test is another
+    assert "`loss` is Python from `far = (y - 1).abs().mean().item()` on" in prices
+    assert "`loss_computed`, which is compiled, with what it computes of tensors in any case from there on" in prices
     assert "+    def step_computed(self, force):" in found["patch"]
     assert "+    kept_2 = 0.1 * (x - w).pow(2).mean()" in found["patch"]
     assert "is_compiling" not in found["patch"]
+
+
+def test_fix_leaves_a_loop_over_layers_to_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call = "random.seed(0)\nmodel = torch.compile(Model())\nfor n in range(4):\n    model(torch.ones(2, 4) * n)\n"
+    Path("train.py").write_text(f"{LAYERS}\n\n{call}")
+    assert main(["fix", "--json", "--own-inputs", "train.py"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["best"]["results"] == "equal"
+    assert (told["best"]["after"]["graph_breaks"], told["best"]["after"]["eager_functions"]) == (0, 0)
+    assert "+    def forward_computed(self, x):" in told["best"]["patch"]
+    assert any(
+        "modules that it calls from there on are compiled each by itself" in one["price"] for one in told["tried"]
+    )
