@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.edits import Lines
-from compiler_lens.facts.measured.fix import Observed, Offer, Target
+from compiler_lens.facts.measured.edits import EndApart, Lines
+from compiler_lens.facts.measured.fix import Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.choices import keeps_enough
 from compiler_lens.recording.model import Figures, SourceLine
@@ -98,6 +100,7 @@ def test_what_asks_for_layers_of_its_own_is_not_kept_out(
 
 TEXT = """\
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 LAYER = nn.Linear(3, 3)
@@ -218,3 +221,26 @@ def test_there_are_to_be_fewer_breaks_or_recompiles_and_no_more_of_anything(now:
         keeps_computed=True, may_lose=frozenset({("a.py", "b")}),
     )  # fmt: skip
     assert keeps_enough([mark], now, seen(1, 3, 2, "a", "b")) is is_enough
+
+
+@pytest.mark.parametrize(
+    ("frames", "eager", "is_enough"),
+    [
+        (["other", "another"], [], True),
+        (["other", "step_computed"], [], False),
+        (["other", "step"], [], False),
+        (["other"], ["Model.step_computed"], False),
+    ],
+)
+def test_an_end_in_python_is_worth_it_where_nothing_is_left_in_its_function(
+    frames: list[str], eager: list[str], is_enough: bool
+) -> None:
+    """However much is left in others."""
+    line = SourceLine("a.py", 1, "f", "b")
+    targets = tuple(Target(line, "break", frame) for frame in frames)
+    before, end = seen(1, 9, 2, "a", "b"), EndApart("a.py", "Model.step", "b")
+    left = tuple(StillEager(FunctionName(name), "") for name in eager)
+    now = replace(seen(1, 8, 2, "a", "b"), targets=targets, eager=left)
+    offer = Offer(targets[0], end, is_last_resort=True, is_final=True, keeps_computed=True)
+    assert keeps_enough([offer], now, before) is is_enough
+    assert not keeps_enough([replace(offer, edit=Lines("a.py", 1, ("b",), ("c",)))], now, before)

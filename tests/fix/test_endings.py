@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import random
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -16,6 +18,7 @@ from compiler_lens.cli import main
 from compiler_lens.facts.measured.bookkeeping import function_at
 from compiler_lens.facts.measured.edits import EndApart, Lines, edited
 from compiler_lens.facts.measured.endings import ending, with_ending
+from compiler_lens.recording.model import Outcome
 
 HEAD = "import torch\n\n\n"
 
@@ -161,12 +164,113 @@ def test_a_function_in_another_stays_there_with_what_it_closes_over() -> None:
     assert [graph.stage.value for graph in lens.recording.graphs] == ["dynamo"]
 
 
+def test_a_loop_that_keeps_the_numbers_of_a_tensor_stays_python_too(capfd: pytest.CaptureFixture[str]) -> None:
+    text = HEAD + dedent("""
+        seen = []
+
+
+        def step(x, weights):
+            y = x * sum(weights)
+            far = y > 2
+            if far.any():
+                places = far.nonzero().squeeze(-1)
+                for i in places:
+                    seen.append(y[i].item())
+                y[places] = torch.rand(len(places))
+            return y, len(seen)
+    """).lstrip("\n")
+    new = with_ending(text, "step", "for i in places:")
+    assert new is not None
+    torch.manual_seed(1)
+    wanted, _ = run(text, compiled=False)
+    for compiled in (False, True):
+        torch.manual_seed(1)
+        found, breaks = run(new, compiled=compiled)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)
+        assert not breaks
+    assert run(text, compiled=True)[1], "nothing broke: the test proves nothing"
+
+
+def test_numbers_that_are_taken_right_above_are_a_part_of_the_end() -> None:
+    text = f"{HEAD}def step(x):\n    y = x.sin()\n    n = (x - y).sum().item()\n    z = y * 2\n"
+    text += "    m = z.sum().item()\n    k = z.mean().item()\n    return z, time.time(), k, m + n\n"
+    found = ending(text, "step", "return z, time.time(), k, m + n")
+    assert found is not None
+    assert ast.unparse(found.end[0]) == "m = z.sum().item()"
+    assert list(found.moved.values()) == ["kept", "kept_2"]
+
+
+LAYERS = dedent("""
+    import random
+    import torch
+
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.head = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+            self.layers = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(4, 4)) for _ in range(3))
+
+        def forward(self, x):
+            y = self.first(x).relu() + 1
+            for layer in self.layers:
+                if self.training and random.gauss(0, 1) > 0.3:
+                    continue
+                y = layer(y)
+            return self.head(y).squeeze(-1)
+""").lstrip("\n")
+DRAWN = "if self.training and random.gauss(0, 1) > 0.3:"
+
+
+def in_training(text: str) -> tuple[list[Any], set[str], set[str]]:
+    """What a model gives, with gradients; how its graphs break, and the functions of the file that are compiled."""
+    torch._dynamo.reset()
+    module = ModuleType("layers")
+    exec(compile(text, "layers.py", "exec"), module.__dict__)
+    torch.manual_seed(0)
+    random.seed(0)
+    model = module.__dict__["Model"]()
+    compiled = torch.compile(model, backend="eager")
+    with Lens(strict=True) as lens:
+        out = [compiled(torch.ones(2, 4) * n) for n in range(4)]
+        sum(out).sum().backward()
+    breaks = {event.root.gb_type for event in lens.recording.graph_breaks}
+    given = {one.function for one in lens.recording.compilations if one.outcome is Outcome.COMPILED}
+    return [*out, *(one.grad for one in model.parameters())], breaks, {name.rpartition(".")[2] for name in given}
+
+
+def test_a_loop_that_leaves_layers_out_stays_python_and_what_is_above_it_is_compiled() -> None:
+    new = with_ending(LAYERS, "Model.forward", DRAWN)
+    assert new is not None
+    assert "        y = self.forward_computed(x)\n        for layer in self.layers:\n" in new
+    wanted, breaks, before = in_training(LAYERS)
+    found, after, compiled = in_training(new)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    assert breaks, "nothing broke: the test proves nothing"
+    assert "forward_computed" not in before
+    assert not after
+    assert "forward_computed" in compiled
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("y = layer(y)", "y = layer(y) @ y"),
+        ("y = layer(y)", "y = other(y)"),
+        ("return self.head(y).squeeze(-1)", "return self.parts.head(y)"),
+    ],
+)
+def test_a_loop_that_computes_more_than_its_layers_is_worth_a_graph(line: str, instead: str) -> None:
+    assert with_ending(LAYERS.replace(line, instead), "Model.forward", DRAWN) is None
+
+
 NOT_LIGHT = {
     "a module": "    return self.head(y) if y.sum() > 0 else y",
     "a module of what it is given": "    return net.head(y) if y.sum() > 0 else y",
     "a product of matrices": "    return y @ y if y.sum() > 0 else y",
     "a layer's function": "    return F.linear(y, y) if y.sum() > 0 else y",
     "a loop over rows": "    for row in y:\n        if y.sum() > 0:\n            y = y - row\n    return y",
+    "a loop that computes": "    for row in y.sum().tolist():\n        y = torch.sin(y)\n    return y",
     "a loop": "    while y.sum() > 0:\n        y = y - 1\n    return y",
     "another function that it was given": "    return net(y) if y.sum() > 0 else y",
     "a name that may not be there": "    return z if y.sum() > 0 else y",
@@ -356,3 +460,76 @@ def test_fix_keeps_sampling_after_a_network_in_python(
     assert (found["after"]["graph_breaks"], found["after"]["eager_functions"]) == (0, 0)
     assert "+@torch.compiler.disable(" in found["patch"]
     assert "+def step_computed(x, weights):" in found["patch"]
+
+
+SEVERAL = HEAD + dedent("""
+    class Carts:
+        def __init__(self, n):
+            self.state, self.steps, self.over = torch.zeros(n, 2), torch.zeros(n), []
+
+        @torch.compile(backend="eager")
+        def step(self, force):
+            self.state = self.state + 0.1 * force.sin().unsqueeze(1)
+            self.steps += 1
+            done = self.state.abs().sum(1) > 0.3
+            if done.any():
+                places = done.nonzero().squeeze(-1)
+                for i in places:
+                    self.over.append(self.steps[i].item())
+                self.state[places] = torch.rand(len(places), 2) * 0.1
+                self.steps[places] = 0
+            return self.state, done
+
+
+    @torch.compile(backend="eager")
+    def loss(w, x):
+        y = (x * w).sum(1)
+        far = (y - 1).abs().mean().item()
+        if far > 0.9:
+            print("far", round(far, 3))
+            y = y * 0.0
+        return (y - 1).pow(2).mean() + 0.1 * (x - w).pow(2).mean()
+
+
+    torch.manual_seed(0)
+    carts, w = Carts(3), torch.ones(2, requires_grad=True)
+    for n in range(12):
+        state, _ = carts.step(torch.arange(3.0) + n)
+        loss(w, state).backward()
+    print(carts.over, w.grad)
+""").lstrip("\n")
+
+
+def test_fix_leaves_the_ends_of_several_functions_to_python_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None of them ends half of what hurts in both; a message in one of them is said as it is."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(SEVERAL)
+    assert main(["fix", "--json", "train.py"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found, prices = told["best"], " ".join(one["price"] for one in told["tried"])
+    assert found["results"] == "equal"
+    assert (found["after"]["graph_breaks"], found["after"]["eager_functions"]) == (0, 0)
+    assert not found["sides"]  # no test is another
+    assert "`loss` is Python from `far = (y - 1).abs().mean().item()` on" in prices
+    assert "`loss_computed`, which is compiled, with what it computes of tensors in any case from there on" in prices
+    assert "+    def step_computed(self, force):" in found["patch"]
+    assert "+    kept_2 = 0.1 * (x - w).pow(2).mean()" in found["patch"]
+    assert "is_compiling" not in found["patch"]
+
+
+def test_fix_leaves_a_loop_over_layers_to_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call = "random.seed(0)\nmodel = torch.compile(Model())\nfor n in range(4):\n    model(torch.ones(2, 4) * n)\n"
+    Path("train.py").write_text(f"{LAYERS}\n\n{call}")
+    assert main(["fix", "--json", "--own-inputs", "train.py"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["best"]["results"] == "equal"
+    assert (told["best"]["after"]["graph_breaks"], told["best"]["after"]["eager_functions"]) == (0, 0)
+    assert "+    def forward_computed(self, x):" in told["best"]["patch"]
+    assert any(
+        "modules that it calls from there on are compiled each by itself" in one["price"] for one in told["tried"]
+    )

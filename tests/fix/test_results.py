@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ X = torch.randn(8, 4)
 def test_what_is_equal_but_for_rounding(value: object, other: object, tmp_path: Path) -> None:
     save(kept(value), tmp_path / "results.pt")
     assert compared(kept(other), load(tmp_path / "results.pt")) == (Results.EQUAL, None)
+
+
+def test_a_time_is_the_same_in_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its numbers differ by more than rounding once minutes are over."""
+    then = time.time()
+    before, other = kept(then), kept(then - 3600)
+    monkeypatch.setattr(time, "time", lambda: then + 3600)
+    assert compared(kept(then + 3599), before) == (Results.EQUAL, None)
+    assert compared(kept(then + 3599), other)[0] is Results.DIFFER  # than any other number
 
 
 @pytest.mark.parametrize(

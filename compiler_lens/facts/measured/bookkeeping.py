@@ -22,7 +22,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     parameters,
 )
 from compiler_lens.facts.measured.called import function_named, functions_in, qualified
-from compiler_lens.facts.measured.collected import ADDING, INNER, added, collecting
+from compiler_lens.facts.measured.collected import ADDING, INNER, added, collecting, roots
 from compiler_lens.facts.measured.kept import keeping
 from compiler_lens.facts.measured.reached import come_to, identifiers, is_taken
 from compiler_lens.recording.model import SourceLine

@@ -1,7 +1,11 @@
 """The end of a function stays Python: what asks for values, and computes little, runs after what is compiled.
 
 A graph break near the end of what torch.compile was given leaves a few ops after it, which cost more than they gain: a
-check of the loss, a metric, a list of numbers. The statements stay in their order, so nothing is computed otherwise.
+check of the loss, a metric, a list of numbers. The statements stay in their order, so nothing is computed otherwise;
+what they compute of tensors in any case is computed before them (`beforehand`).
+
+Of a function whose graph breaks in a loop torch compiles nothing, but what it calls, by itself. There the end begins
+with the loop, and may call modules, for which nothing changes: what stands above the loop is compiled.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, Function, called, calls_in, dotted, parameters
+from compiler_lens.facts.measured.beforehand import OF_DISTRIBUTIONS, beforehand, has_distributions
 from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed
 from compiler_lens.facts.measured.called import function_named, qualified
 from compiler_lens.facts.measured.collected import INNER
@@ -32,9 +37,13 @@ _MOST = 12  # calls and operators in an end: more than that is no check, and wor
 _HEAVY = frozenset({"addmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "linear", "matmul", "mm",
                     "scaled_dot_product_attention"})  # fmt: skip
 # What a light end may call: functions of these, and methods that tensors, lists and texts have.
-_OF = frozenset({"torch", "F", "np", "numpy", "math", "time", "logging", "warnings", "log", "logger", "LOGGER", "LOG"})
+_OF = frozenset({"torch", "F", "np", "numpy", "math", "random", "time", "logging", "warnings", "log", "logger",
+                 "LOGGER", "LOG"})  # fmt: skip
 _METHODS = OF_TENSORS | {"append", "bool", "cpu", "dim", "double", "float", "format", "half", "int", "numpy", "round",
                           "size", "to", "tolist"}  # fmt: skip
+# What takes the values of a tensor one by one, in a loop, and keeps them: it computes nothing.
+_TAKING = frozenset({"append", "appendleft", "add", "bool", "float", "int", "item", "len", "print", "round", "str",
+                     "tolist"})  # fmt: skip
 
 
 class Ending(Struct, frozen=True):
@@ -46,6 +55,8 @@ class Ending(Struct, frozen=True):
     core: Sequence[ast.stmt]
     end: Sequence[ast.stmt]
     outputs: Sequence[str]  # what the end reads of the core
+    moved: Mapping[ast.expr, str]  # what the end computes in any case, and the name of what the core computes for it
+    has_layers: bool = False  # it begins with a loop over modules, each of which is compiled by itself
     is_given_apart: bool = False  # the end's first call got a line above it, for what is computed for it
 
     @property
@@ -83,16 +94,65 @@ def _ending(text: str, name: str, code: str) -> Ending | None:
     site = site_at(Sources({_FILE: text}), SourceLine(_FILE, body[0].lineno, "", lines[body[0].lineno - 1].strip()))
     if site is None or not site.has_torch_at_top or len(with_it) != 1:
         return None
-    first = int(ast.get_docstring(function, clean=False) is not None)
-    core, end = body[first : with_it[0]], body[with_it[0] :]
-    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)) or not _is_light(end, _known(tree, name)):
+    loop, functions = _loop_around(body[with_it[0]], code, lines), _known(tree, name)
+    begins = _begins(body, _first(function), with_it[0])
+    found = (_parted(site, function, begin, loop, functions) for begin in begins)
+    return next((one for one in found if one is not None), None)
+
+
+def _first(function: ast.FunctionDef) -> int:
+    """Return which statement comes after the docstring."""
+    return int(ast.get_docstring(function, clean=False) is not None)
+
+
+def _begins(body: Sequence[ast.stmt], first: int, last: int) -> Iterable[int]:
+    """Return where an end may begin: with the numbers of tensors that are taken right above it, or without them."""
+    above = last
+    while above - 1 > first and _takes_number(body[above - 1]):
+        above -= 1
+    return dict.fromkeys((above, last))
+
+
+def _loop_around(one: ast.stmt, code: str, lines: Sequence[str]) -> ast.For | None:
+    """Return a statement if it is a loop, and a line stands in its body: of its function nothing is compiled then."""
+    inside = isinstance(one, ast.For) and any(code == line.strip() for part in one.body for line in lines[_span(part)])
+    return one if inside and isinstance(one, ast.For) else None
+
+
+def _takes_number(one: ast.stmt) -> bool:
+    match one:
+        case ast.Assign(targets=[ast.Name()], value=value):
+            return any(called(call) in {"item", "tolist"} for call in calls_in(value))
+    return False
+
+
+def _parted(
+    site: Site, function: ast.FunctionDef, begin: int, loop: ast.For | None, functions: Mapping[str, Function]
+) -> Ending | None:
+    """Return a function with an end that begins with one of its statements; None where that is no light one."""
+    first = _first(function)
+    core, end = function.body[first:begin], function.body[begin:]
+    if not core or any(isinstance(n, ast.Return) for n in _nodes(core)):
         return None
-    read, stored = _names(end, ast.Load), _names(core, ast.Store)
-    outputs = [n for n in stored if n in read]
     surely = {n for one in core if isinstance(one, (ast.Assign, ast.AugAssign, ast.AnnAssign)) for n in _written(one)}
-    if not outputs or not set(outputs) <= surely | set(parameters(function)):
+    known = surely | set(parameters(function))
+    moved = _named(function, beforehand(site, end, known))
+    inside = {n for one in moved for n in ast.walk(one)}
+    rest = [n for n in _nodes(end) if n not in inside]
+    layers = {n for n in rest if isinstance(n, ast.Call) and _is_of_layer(n, loop)} if loop else frozenset[ast.AST]()
+    if not _is_light([n for n in rest if n not in layers and n is not loop], site.text, functions):
         return None
-    return Ending(site, function, body[:first], core, end, outputs)
+    read = _names(rest, ast.Load)
+    outputs = [n for n in _names(_nodes(core), ast.Store) if n in read]
+    if not (outputs or moved) or not set(outputs) <= known:
+        return None
+    return Ending(site, function, function.body[:first], core, end, outputs, moved, bool(layers))
+
+
+def _named(function: ast.FunctionDef, found: Iterable[ast.expr]) -> Mapping[ast.expr, str]:
+    used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} | set(parameters(function))
+    free = (name for name in ("kept", *(f"kept_{n}" for n in range(2, 99))) if name not in used)
+    return dict(zip(found, free, strict=False))
 
 
 def _with_argument_apart(text: str, name: str, code: str) -> tuple[str, str, str] | None:
@@ -144,22 +204,31 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     if is_taken(text, inner) or is_borrowed(text, function.name) or in_class != ("." in name):
         return None
     lines = site.text.split("\n")
-    used = {*_names(found.core, ast.Load), *found.outputs}
+    used = {*_names([*_nodes(found.core), *_nodes(found.moved)], ast.Load), *found.outputs}
     given = ", ".join(one for one in own if one in used and not (in_class and one == "self"))
     pad, deep = " " * function.col_offset, " " * function.body[0].col_offset
     given_inside = ", ".join(filter(None, ("self" if in_class else "", given)))
-    makes, last = ", ".join(found.outputs), found.core[-1].end_lineno or 0
+    makes, last = ", ".join((*found.outputs, *found.moved.values())), found.core[-1].end_lineno or 0
     first = found.text[-1].end_lineno if found.text else None
     begin = first or function.body[0].lineno - 1
     outer = [
         *lines[function.lineno - 1 : begin],
         f"{deep}{makes} = {'self.' if in_class else ''}{inner}({given})",
-        *lines[last : function.end_lineno],
+        *_edited(found, lines)[last - function.lineno + 1 :],
     ]
-    core = [f"{pad}def {inner}({given_inside}):", *lines[begin:last], f"{deep}return {makes}"]
+    computed = [f"{deep}{new} = {site.source(node)}" for node, new in found.moved.items()]
+    core = [f"{pad}def {inner}({given_inside}):", *lines[begin:last], *computed, f"{deep}return {makes}"]
     apart = [""] if function.col_offset else ["", ""]
     before, after = lines[: function.lineno - 1], lines[function.end_lineno or 0 :]
     return "\n".join([*before, f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *after])
+
+
+def _edited(found: Ending, lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of the function, in which its end has the names of what is computed before."""
+    function = found.function
+    last = lines[(function.end_lineno or 0) - 1].encode()[function.end_col_offset or 0 :].decode()  # a comment
+    text = found.site.edited(function, tuple(found.moved.items()))
+    return f"{' ' * function.col_offset}{text}{last}".split("\n")
 
 
 def _span(one: ast.stmt) -> slice:
@@ -195,40 +264,51 @@ def _called_of_self(function: Function) -> frozenset[str]:
     return frozenset(name for name in names if name.startswith("self."))
 
 
-def _is_light(end: Sequence[ast.stmt], known: Mapping[str, Function]) -> bool:
-    """Return whether statements compute little, as far as the text shows: no module is called, and no loop computes.
+def _is_light(end: Sequence[ast.AST], text: str, functions: Mapping[str, Function]) -> bool:
+    """Return whether statements, by all their nodes, compute little, as far as the text shows: no module is called."""
+    methods = _METHODS | (OF_DISTRIBUTIONS if has_distributions(text) else frozenset())
+    calls = [n for n in end if isinstance(n, ast.Call)]
+    is_known = all(_is_known(call, {*functions, *vars(builtins)}, methods) for call in calls)
+    is_short = len(calls) + sum(isinstance(n, ast.BinOp) for n in end) <= _MOST
+    is_heavy = any(called(call) in _HEAVY for call in calls) or any(isinstance(n, ast.MatMult) for n in end)
+    return is_known and is_short and not is_heavy and all(_is_taking(n) for n in end if isinstance(n, LOOPS))
 
-    A loop over the numbers of a tensor breaks a graph in any case.
+
+def _is_of_layer(call: ast.Call, loop: ast.For) -> bool:
+    """Return whether a call is of a module, by its text: of the object's, or of what a loop is over."""
+    is_own = isinstance(call.func, ast.Attribute) and dotted(call.func.value) == "self"
+    return is_own or dotted(call.func) in _names(ast.walk(loop.target), ast.Store)
+
+
+def _is_taking(loop: ast.AST) -> bool:
+    """Return whether a loop goes over values one by one, and calls nothing but what keeps, counts or says them.
+
+    What Python does with the numbers of a tensor breaks a graph in any case.
     """
-    calls = [call for one in end for call in calls_in(one)]
-    is_known = all(_is_known(call, {*known, *vars(builtins)}) for call in calls)
-    is_short = len(calls) + sum(isinstance(n, ast.BinOp) for n in _nodes(end)) <= _MOST
-    is_heavy = any(called(call) in _HEAVY for call in calls) or any(isinstance(n, ast.MatMult) for n in _nodes(end))
-    loops = [n for n in _nodes(end) if isinstance(n, LOOPS) and not _is_over_numbers(n)]
-    return is_known and is_short and not is_heavy and not loops
+    if not isinstance(loop, ast.For):
+        return False
+    is_over_numbers = any(called(call) == "tolist" for call in calls_in(loop.iter))
+    calls = [call for one in (*loop.body, *loop.orelse) for call in calls_in(one)]
+    return all(called(call) in _TAKING for call in (calls if is_over_numbers else calls_in(loop)))
 
 
-def _is_over_numbers(node: ast.AST) -> bool:
-    return isinstance(node, ast.For) and any(called(call) == "tolist" for call in calls_in(node.iter))
-
-
-def _is_known(call: ast.Call, functions: AbstractSet[str]) -> bool:
+def _is_known(call: ast.Call, functions: AbstractSet[str], methods: AbstractSet[str]) -> bool:
     if dotted(call.func) in functions:
         return True
     match call.func:
         case ast.Attribute(attr=name):
-            return name in _METHODS or dotted(call.func).partition(".")[0] in _OF
+            return name in methods or dotted(call.func).partition(".")[0] in _OF
     return False
 
 
-def _nodes(statements: Iterable[ast.stmt]) -> Iterator[ast.AST]:
-    return (n for one in statements for n in ast.walk(one))
+def _nodes(every: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    return (n for one in every for n in ast.walk(one))
 
 
-def _names(statements: Iterable[ast.stmt], context: type[ast.expr_context]) -> Sequence[str]:
+def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> Sequence[str]:
     """Return the names that are read, or written, once each; a name that is added to is both."""
     found: dict[str, None] = {}
-    for node in _nodes(statements):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, context):
             found[node.id] = None
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
@@ -239,4 +319,4 @@ def _names(statements: Iterable[ast.stmt], context: type[ast.expr_context]) -> S
 
 
 def _written(one: ast.stmt) -> Sequence[str]:
-    return _names([one], ast.Store)
+    return _names(ast.walk(one), ast.Store)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from compiler_lens.facts.measured.collected import INNER
+from compiler_lens.facts.measured.edits import EndApart
 from compiler_lens.facts.measured.fix import Observed, Offer
 
 
@@ -12,7 +14,7 @@ class NotWorth(Enum):
     """Why a mark that keeps a function out of graphs is not built upon."""
 
     TAKES_TOO_MUCH = "takes_too_much"  # lines that were in a graph are in none, beside those that it may keep out
-    ENDS_TOO_LITTLE = "ends_too_little"  # more than half of what hurts is left
+    ENDS_TOO_LITTLE = "ends_too_little"  # more than half of what hurts is left, and not all in other functions
     MORE_OF_ELSE = "more_of_else"  # something else that hurts is more
 
 
@@ -20,10 +22,20 @@ def not_worth(added: Sequence[Offer], now: Observed, before: Observed) -> NotWor
     """Return why the marks among some offers are not built upon; None where they are, or there are none."""
     if takes_too_much(added, now, before):
         return NotWorth.TAKES_TOO_MUCH
-    if any(offer.keeps_computed for offer in added) and not now.is_half_of(before):
+    marks = [offer for offer in added if offer.keeps_computed]
+    if marks and not (now.is_half_of(before) or all(_is_whole(offer, now) for offer in marks)):
         return NotWorth.ENDS_TOO_LITTLE
     is_final = any(offer.is_final for offer in added)
     return NotWorth.MORE_OF_ELSE if is_final and not now.spares(before) else None
+
+
+def _is_whole(offer: Offer, now: Observed) -> bool:
+    """Return whether nothing is left in the function whose end a change leaves to Python: others may have more."""
+    if not isinstance(offer.edit, EndApart):
+        return False
+    name = offer.edit.name.rpartition(".")[2]
+    left = {one.frame for one in now.targets} | {one.function.name.rpartition(".")[2] for one in now.eager}
+    return not left & {name, f"{name}{INNER}"}
 
 
 def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> bool:

@@ -266,6 +266,10 @@ _ENDS = (
     "`{name}` is Python from `{line}` on, at each call, also where `fullgraph=True` is asked for; what it computes"
     " before is `{inner}`, which is compiled"
 )
+_MOVED = ", with what it computes of tensors in any case from there on"
+_LAYERS = (
+    "; modules that it calls from there on are compiled each by itself, as they are where a graph breaks in a loop"
+)
 
 
 _ENDS_WITH = "; `{marked}` is Python as well, by your own mark, with all that it calls"
@@ -291,7 +295,9 @@ def _ends_at(
             continue
         lines = text.split("\n")
         loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)
-        said = _ENDS.format(name=name, line=code, inner=f"{name.rpartition('.')[2]}{INNER}")
+        begins, inner = lines[found.lines[0] - 1].strip(), f"{name.rpartition('.')[2]}{INNER}"
+        said = _ENDS.format(name=name, line=begins, inner=inner)
+        said += (_MOVED if found.moved else "") + (_LAYERS if found.has_layers else "")
         said += _ENDS_WITH.format(marked=mark.name) if mark else ""
         said += _PASSED_OVER if edits.logs(text, name) else ""
         edit = edits.EndApart(defined.file, name, code, mark.lines if mark else None)

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Edit, Lines, Split, Texts
+from compiler_lens.facts.measured.edits import Edit, EndApart, Lines, Split, Texts
 from compiler_lens.facts.measured.enough import not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -47,7 +47,7 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
     if len(offers) < MANY:
         return offers if len(offers) > 1 else ()
     wide = [one for one in offers if not isinstance(one.edit, Lines) or one.is_last_resort]
-    kinds, is_split = {one.target.kind for one in wide}, any(isinstance(one.edit, Split) for one in wide)
+    kinds, is_split = {one.target.kind for one in wide}, any(isinstance(one.edit, (Split, EndApart)) for one in wide)
     says_less = [one for one in offers if one.may_say_less or one.defers] if is_split else []
     return [one for one in offers if one in wide or one in says_less or one.target.kind in kinds]
 

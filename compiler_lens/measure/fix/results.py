@@ -6,6 +6,7 @@ change may well put a number into a buffer, or add a list of its own.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -27,6 +28,9 @@ _SAMPLE = 1 << 16  # elements that are kept of a larger one, besides its mean
 _FEW = 1 << 16  # elements of a tensor that an object holds, which is looked into
 _NOISE = 10.0  # times the rounding of another run: it is as large only by chance
 _CLOSE = 1e-4  # of numbers that objects hold, which were tensors of any dtype
+
+_BEGUN = time.time()
+_CLOCK = "time.time()"
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 
@@ -68,10 +72,15 @@ class Keeper:
 
     def _parts(self, value: Any) -> list[Any]:
         if not isinstance(value, torch.Tensor) or torch.nn.parameter.is_lazy(value):
-            return [value if isinstance(value, _PLAIN) else type(value).__qualname__]
+            return [_CLOCK if _is_of_clock(value) else value if isinstance(value, _PLAIN) else type(value).__qualname__]
         parts = _parts(value.detach())
         self._bytes += sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))
         return parts
+
+
+def _is_of_clock(value: Any) -> bool:
+    """Whether a number is what the clock showed in this run: in another it is another, once enough time is over."""
+    return type(value) is float and _BEGUN <= value <= time.time()
 
 
 def _parts(tensor: torch.Tensor) -> list[Any]:

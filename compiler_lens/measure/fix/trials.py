@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
-from compiler_lens.facts.measured.edits import Edit, Texts
+from compiler_lens.facts.measured.edits import Edit, EndApart, Texts
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -180,7 +180,9 @@ class _Runs:
     def _sides(self, best: Trial | None) -> Taken:
         if self._others is None or best is None:
             return Taken()
-        return Taken(sides(self._places(best.offers), self._texts, self._others.counted), self._others.calls)
+        # What stays Python asks what it asked: nothing of it is another.
+        places = self._places(one for one in best.offers if not isinstance(one.edit, EndApart))
+        return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
 
     def _is_one_sided(self, offers: tuple[Offer, ...], others: _Others) -> bool:
         """Whether a change that has to be seen on both sides of its branch was seen on one alone."""
