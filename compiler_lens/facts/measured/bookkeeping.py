@@ -146,7 +146,8 @@ def _told_apart(
             before.append(one)
         else:
             return None
-    return Books(site, function, tuple(before), tuple(core), tuple(after), returned) if core else None
+    computes = core or (returned and not _is_names(returned))
+    return Books(site, function, tuple(before), tuple(core), tuple(after), returned) if computes else None
 
 
 def _computing(site: Site, body: Sequence[ast.stmt], returned: ast.Return | None) -> list[ast.stmt]:
