@@ -401,14 +401,16 @@ def loss(x):
 """
 
 
-def test_what_functions_that_it_calls_add_to_a_list_is_added_after_the_call() -> None:
+@pytest.mark.parametrize("body", ["y = inner(inner(x))\n    return y.sum()", "return inner(inner(x)).sum()"])
+def test_what_functions_that_it_calls_add_to_a_list_is_added_after_the_call(body: str) -> None:
     line = '        SEEN["n"].append(y.max().item())'
-    number = (HEAD + COLLECTED).split("\n").index(line) + 1
-    assert collects(HEAD + COLLECTED, number)
-    new = split(HEAD + COLLECTED, "loss", (line.strip(),))
+    program = COLLECTED.replace("y = inner(inner(x))\n    return y.sum()", body)
+    number = (HEAD + program).split("\n").index(line) + 1
+    assert collects(HEAD + program, number)
+    new = split(HEAD + program, "loss", (line.strip(),))
     assert new is not None
     better = new[len(HEAD) :]
-    old = run(COLLECTED.replace("self.layer(x)", "self.layer(x).detach()"), compiled=False)
+    old = run(program.replace("self.layer(x)", "self.layer(x).detach()"), compiled=False)
     results, (_, _, seen), *_ = old
     assert len(seen["n"]) == 10
     numbers = []

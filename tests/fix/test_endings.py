@@ -15,7 +15,7 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.bookkeeping import function_at
+from compiler_lens.facts.measured.bookkeeping import function_at, surely_stored
 from compiler_lens.facts.measured.edits import EndApart, Lines, edited
 from compiler_lens.facts.measured.endings import ending, with_ending
 from compiler_lens.recording.model import Outcome
@@ -426,6 +426,69 @@ def test_a_method_that_stays_python_is_called_by_the_end() -> None:
         result, breaks = run(new["ends.py"], compiled=compiled)
         torch.testing.assert_close(result, wanted, rtol=0, atol=0, equal_nan=True)
         assert not breaks
+
+
+QUEUED = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = torch.nn.Linear(3, 3)
+        self.register_buffer("queue", torch.zeros(6, 3))
+        self.register_buffer("place", torch.zeros(1, dtype=torch.long))
+
+    @torch.no_grad()
+    def enqueue(self, keys):
+        at = int(self.place)
+        self.queue[at : at + len(keys)] = keys
+        self.place[0] = (at + len(keys)) % 6
+
+    def forward(self, x, weights):
+        if x.dim() == 1:
+            rows = x[None, :3]
+        else:
+            rows = x
+        with torch.no_grad():
+            keys = rows * sum(weights)
+        loss = (self.net(rows) @ self.queue.clone().t()).logsumexp(1).sum()
+        self.enqueue(keys)
+        return loss, dict(zip(["first", "last"], keys.unbind()))
+
+
+step = Model()
+"""
+
+
+def test_names_are_there_that_a_block_without_gradients_or_both_branches_give() -> None:
+    text, head = HEAD + QUEUED.lstrip(), ("@torch.no_grad()", "def enqueue(self, keys):")
+    mark = Lines("ends.py", 11, head, (head[0], "@torch.compiler.disable", head[1]))
+    new = edited(EndApart("ends.py", "Model.forward", "self.enqueue(keys)", mark), {"ends.py": text}, "ends.py")
+    assert new is not None
+    assert "        keys, loss = self.forward_computed(x, weights)\n        self.enqueue(keys)\n" in new["ends.py"]
+    torch.manual_seed(0)
+    wanted, broken = run(text, compiled=True)
+    assert broken
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        result, breaks = run(new["ends.py"], compiled=compiled)
+        torch.testing.assert_close(result, wanted, rtol=0, atol=0, equal_nan=True)
+        assert not breaks
+    suppressing = text.replace("with torch.no_grad():", "with contextlib.suppress(ValueError):")
+    assert ending(suppressing, "Model.forward", "self.enqueue(keys)") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("a, *b = c\nd += 1\ne: int = 2\nf: int", "abde"),
+        ("if a:\n    b = c = 1\nelse:\n    b = d = 2", "b"),
+        ("if a:\n    b = 1", ""),
+        ("with torch.autocast('cpu'), torch.no_grad():\n    a = 1", "a"),
+        ("with torch.no_grad(), suppress(ValueError):\n    a = 1", ""),
+        ("for a in b:\n    c = 1", ""),
+    ],
+)
+def test_names_that_surely_are_there_after_some_statements(text: str, stored: str) -> None:
+    assert surely_stored(ast.parse(text).body) == set(stored)
 
 
 @pytest.mark.parametrize(

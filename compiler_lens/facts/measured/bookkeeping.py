@@ -36,6 +36,7 @@ _CHANGING = ADDING | {"insert", "pop", "popleft", "remove", "clear", "sort", "re
 _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.process_time", "perf_counter"})
 _DRAWS = frozenset({"random.random", "random.uniform", "random.gauss", "random.randint", "np.random.rand"})
 _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
+_CONTEXTS = frozenset({"autocast", "enable_grad", "inference_mode", "no_grad"})  # which raise what is raised in them
 _NEVER = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete)
 # fmt: on
 
@@ -329,8 +330,18 @@ def _changed(statements: Iterable[ast.AST]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _surely_stored(statements: Iterable[ast.stmt]) -> frozenset[str]:
-    return _stored(one for one in statements if isinstance(one, (ast.Assign, ast.AugAssign, ast.AnnAssign)))
+def surely_stored(statements: Iterable[ast.stmt]) -> frozenset[str]:
+    """Return the names that statements give a value to at each call that comes to their end."""
+    found: set[str] = set()
+    for one in statements:
+        match one:
+            case ast.Assign() | ast.AugAssign() | ast.AnnAssign(value=ast.expr()):
+                found |= _stored([one])
+            case ast.If(body=body, orelse=other):
+                found |= surely_stored(body) & surely_stored(other)
+            case ast.With(items=items, body=body) if all(called(one.context_expr) in _CONTEXTS for one in items):
+                found |= surely_stored(body)
+    return frozenset(found)
 
 
 # -- the text
@@ -409,7 +420,7 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR09
     outputs = [n for n in order if n in _stored(found.core) & asked]
     inputs = [n for n in dict.fromkeys(given) if n in needed or n in outputs or n in _loaded_by(extra)]
     not_given = (_stored(found.core) & asked) - set(outputs)  # an import: a name that no call gives back
-    if not_given or not set(outputs) <= _surely_stored(found.core) | set(inputs):
+    if not_given or not set(outputs) <= surely_stored(found.core) | set(inputs):
         return None
     arguments = [*inputs, *(new for new, _ in reads.values())]
     if found.returned is not None and found.returned.value is not None and not is_kept:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, Function, called, calls_in, dotted, parameters
 from compiler_lens.facts.measured.beforehand import OF_DISTRIBUTIONS, beforehand, has_distributions
-from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed
+from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed, surely_stored
 from compiler_lens.facts.measured.called import function_named, qualified
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.reached import is_taken
@@ -40,7 +40,7 @@ _HEAVY = frozenset({"addmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "lin
 _OF = frozenset({"torch", "F", "np", "numpy", "math", "random", "time", "logging", "warnings", "log", "logger",
                  "LOGGER", "LOG"})  # fmt: skip
 _METHODS = OF_TENSORS | {"append", "bool", "cpu", "dim", "double", "float", "format", "half", "int", "numpy", "round",
-                          "size", "to", "tolist"}  # fmt: skip
+                          "size", "to", "tolist", "unbind"}  # fmt: skip
 # What takes the values of a tensor one by one, in a loop, and keeps them: it computes nothing.
 _TAKING = frozenset({"append", "appendleft", "add", "bool", "float", "int", "item", "len", "print", "round", "str",
                      "tolist"})  # fmt: skip
@@ -134,8 +134,7 @@ def _parted(
     core, end = function.body[first:begin], function.body[begin:]
     if not core or any(isinstance(n, ast.Return) for n in _nodes(core)):
         return None
-    surely = {n for one in core if isinstance(one, (ast.Assign, ast.AugAssign, ast.AnnAssign)) for n in _written(one)}
-    known = surely | set(parameters(function))
+    known = surely_stored(core) | set(parameters(function))
     moved = _named(function, beforehand(site, end, known))
     inside = {n for one in moved for n in ast.walk(one)}
     rest = [n for n in _nodes(end) if n not in inside]
@@ -316,7 +315,3 @@ def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> Sequenc
         elif context is ast.Store:
             found.update(dict.fromkeys(brought([node])))
     return tuple(found)
-
-
-def _written(one: ast.stmt) -> Sequence[str]:
-    return _names(ast.walk(one), ast.Store)
