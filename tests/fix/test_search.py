@@ -36,7 +36,7 @@ class Program:
     """What comes of each text: its lines without the first."""
 
     def __init__(self, outcomes: Mapping[str, Observed]) -> None:
-        self.outcomes = outcomes
+        self.outcomes = dict(outcomes)
         self.runs: list[str] = []
         self.confirmed: list[tuple[Offer, ...]] = []
 
@@ -544,6 +544,24 @@ def test_what_else_is_offered_for_a_function_in_two_is_tried_beside_the_rest() -
     found = Search(seen(5, A, split, B), {"train.py": TEXT + TWO_CALLS}, "train.py", attempt).result()
     assert found.best is not None
     assert set(found.best.offers) == {A, B}
+
+
+def test_what_is_the_very_last_is_tried_in_place_of_a_mark_that_leaves_breaks_on_purpose() -> None:
+    """Both change one line, as two marks on one function do; what helps beside them stays."""
+    mark = replace(B, is_last_resort=True, keeps_computed=True)
+    end = replace(offer("b", "3"), is_last_resort=True, is_final=True, keeps_computed=True)
+    program = Program({"211": seen(4, mark, end), "221": seen(2, C), "222": seen(2, C), "231": seen(0)})
+    program.outcomes |= {"121": seen(4, A), "131": seen(5)}
+    found = Search(seen(6, A, mark, end), {"train.py": TEXT}, "train.py", program, more=lambda one: one).result()
+    assert found.best is not None
+    assert found.best.offers == (A, end)
+    assert program.runs[-2:] == ["231", "131"]  # what is needless is left out last
+
+    whole = Program({"211": seen(4, mark, end), "221": seen(0), "121": seen(4, A)})
+    found = Search(seen(6, A, mark, end), {"train.py": TEXT}, "train.py", whole, more=lambda one: one).result()
+    assert found.best is not None
+    assert found.best.offers == (A, mark)
+    assert "231" not in whole.runs  # nothing is left
 
 
 def test_what_helps_and_was_not_looked_at_closer_is_kept_beside_a_recording_only_as_a_part_of_the_best() -> None:

@@ -106,6 +106,8 @@ class Search:
         best = self._best()
         if best and self._improved_without_split(best):
             best = self._best()
+        if best and self._improved_without_marks(best):
+            best = self._best()
         best = self._with_hidden(self._pruned(best)) if best else None
         return self._found(best)
 
@@ -184,6 +186,18 @@ class Search:
         rest = tuple(one for one in best.offers if one is not split)
         others = {one.edit: one for trial in self._tried for one in trial.offers if one.target.key == split.target.key}
         found = [self._try(self._first, (*rest, one)) for one in others.values() if not isinstance(one.edit, Split)]
+        better = [one for one in found if one is not None and one.observed.whole_cost < best.observed.whole_cost]
+        return any(self._walk(one) for one in better)
+
+    def _improved_without_marks(self, best: Trial) -> bool:
+        """Try the very last offers in place of the last resorts, of which some leave graph breaks on purpose."""
+        rest = tuple(one for one in best.offers if one.is_final or not one.is_last_resort)
+        if len(rest) == len(best.offers) or not best.observed.broken:
+            return False
+        base = (self._try(self._first, rest) or self._states.get(rest)) if rest else self._first
+        if base is None:
+            return False
+        found = [self._try(base, (one,)) for one in base.observed.offers if one.is_final]
         better = [one for one in found if one is not None and one.observed.whole_cost < best.observed.whole_cost]
         return any(self._walk(one) for one in better)
 
