@@ -178,7 +178,7 @@ def test_findings_count_what_the_views_do(path: Path) -> None:
 
 
 def test_graphs_of_a_function_that_is_not_compiled_in_full_do_not_contradict_the_headline() -> None:
-    """Rounds of a refinement in graphs, and the last part eager, for what it raises: a newcomer read "0 of 1 function" beside "28 graphs"."""
+    """Rounds of a refinement in graphs, and the last part eager, for what it raises: one read "0 of 1 function" beside "28 graphs"."""
     torch._dynamo.reset()
 
     def part(x: torch.Tensor, n: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What a newcomer writes first: `compiler-lens fix` tries the right change, and recommends none that changes results."""
+"""What one writes first: `compiler-lens fix` tries the right change, and recommends none that changes results."""
 
 from __future__ import annotations
 
