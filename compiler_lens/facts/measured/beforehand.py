@@ -44,6 +44,8 @@ def beforehand(site: Site, end: Sequence[ast.stmt], known: AbstractSet[str]) -> 
     """
     if any(_may_change(site, node) for one in end for node in ast.walk(one)):
         return ()
+    if any(called(call) in _ADDING for one in end for call in calls_in(one)):  # a local name may be that list, too
+        known = known & site.tensors
     found: list[ast.expr] = []
     names = set(known)
     for one in end:
@@ -77,7 +79,8 @@ def _is_quiet(site: Site, call: ast.Call) -> bool:
     """Return whether a call changes nothing but what is said, and a list of the object's."""
     name = dotted(call.func)
     is_kept = called(call) in _ADDING and name.startswith("self.")
-    is_said = name.partition(".")[0] in _SAYING or called(call) == "is_compiling"
+    first = name.partition(".")[0]
+    is_said = (first in _SAYING and first not in site.local()) or called(call) == "is_compiling"
     return is_kept or is_said or (changes_nothing(call, site.tensors) and not writes(call)) or _of_one(site, call)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import only_says, said_by
+from compiler_lens.facts.breaks.rewrites.effects import changes_nothing
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import (
     called,
@@ -19,6 +20,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     dotted,
     is_number,
     is_pure_call,
+    of_torch,
     parameters,
 )
 from compiler_lens.facts.measured.called import function_named, functions_in, qualified
@@ -35,6 +37,9 @@ _FILE = "text.py"
 _CHANGING = ADDING | {"insert", "pop", "popleft", "remove", "clear", "sort", "reverse"}
 _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.process_time", "perf_counter"})
 _DRAWS = frozenset({"random.random", "random.uniform", "random.gauss", "random.randint", "np.random.rand"})
+_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss",
+                     "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss"})
+_OF_SOME = frozenset({"amax", "amin", "argmax", "argmin", "max", "median", "min", "mode"})
 _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
 _CONTEXTS = frozenset({"autocast", "enable_grad", "inference_mode", "no_grad"})  # which raise what is raised in them
 _NEVER = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete)
@@ -222,12 +227,19 @@ def _asks_only(site: Site, node: ast.AST) -> bool:
     return only_says(site, node) or (isinstance(node, ast.Call) and called(node) == "is_compiling")
 
 
-def _can_be_thrown_away(node: ast.stmt) -> bool:
-    """Return whether a statement computes and does nothing else, as far as the text shows: no module is called."""
+def _can_be_thrown_away(site: Site, node: ast.stmt) -> bool:
+    """Return whether a statement computes and does nothing else, as far as the text shows: no module is called.
+
+    Nor may it raise of what an early return is for: of nothing at all there is no largest along a dimension.
+    """
     is_plain = isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return)) and not _changed([node])
-    return is_plain and not any(
-        isinstance(call.func, ast.Name) or dotted(call.func).startswith("self.") for call in calls_in(node)
-    )
+    return is_plain and all(_only_computes(site, call) for call in calls_in(node))
+
+
+def _only_computes(site: Site, call: ast.Call) -> bool:
+    if called(call) in _OF_SOME:
+        return not (call.args[of_torch(call) :] or call.keywords)
+    return changes_nothing(call, site.tensors) or called(call) in _LOSSES
 
 
 def _asks(node: ast.AST) -> bool:
@@ -251,7 +263,7 @@ def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     """Return whether a statement that keeps books does the same after some others."""
     if isinstance(node, ast.Assign) and _asks(node):  # a clock that is asked in between, a number of a series
         return False
-    if _returns(node) and not all(_can_be_thrown_away(one) for one in rest):
+    if _returns(node) and not all(_can_be_thrown_away(site, one) for one in rest):
         return False
     if any(isinstance(n, (ast.Raise, ast.Assert)) for one in rest for n in ast.walk(one)):  # it is said before that
         return False

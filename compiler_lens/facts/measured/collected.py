@@ -141,11 +141,22 @@ def _is_read_within(text: str, code: str, name: str) -> bool:
         return True
     inner = [f"{name}{INNER}", *(key for key, one in named_functions(text) if one is found.site.function)]
     nodes = [n for one in reached(text, [name, *inner]) for n in ast.walk(one) if n is not found.owner]
+    if any(map(hands_itself_on, nodes)):
+        return True
     if found.attribute:
         of_any = any(getattr(n, key, None) in OF_ANY for n in nodes for key in ("id", "attr"))
         return of_any or any(found.attribute in (getattr(n, "attr", None), getattr(n, "value", None)) for n in nodes)
     owner = ast.dump(found.owner)
     return any(ast.dump(n) == owner for n in nodes if isinstance(n, ast.expr))
+
+
+def hands_itself_on(node: ast.AST) -> bool:
+    """Return whether an object gives itself to something that it was given, which may read all of it."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self")), args=args, keywords=keywords):
+            given = (*args, *(one.value for one in keywords))
+            return any(isinstance(one, ast.Name) and one.id == "self" for one in given)
+    return False
 
 
 def collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
@@ -179,7 +190,13 @@ def collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     )
     made = found.made.replace("value", value)
     new_text = with_list("\n".join(lines), site.statement.lineno, new)
-    return new_text, [f"for {each} in {new}:", f"    {adding}.{called(call)}({made})", f"{new}.clear()"]
+    taken = free("taken", there)
+    return new_text, [taking(new, taken), f"for {each} in {taken}:", f"    {adding}.{called(call)}({made})"]
+
+
+def taking(name: str, taken: str) -> str:
+    """Return a line that takes out of a list what is in it, before anything is done with that, which may raise."""
+    return f"{taken}, {name}[:] = {name}[:], []"
 
 
 def with_list(text: str, line: int, name: str) -> str:

@@ -152,7 +152,7 @@ class _Marked(Struct, frozen=True):
                 f"`{self.function.name}` runs as it is, as an operator of its own: what it returns is new memory and"
                 f" follows from its arguments alone, and it changes none of them{but}, as of equal calls one may be"
                 " made. A backward through it is an error, and where it returns another size, dtype or device than"
-                " its fake says, that is one, too, never another result"
+                " its fake says, or is given a value of another type than here, that is one, too, never another result"
             )
             yield Hatch(lines, price)
 

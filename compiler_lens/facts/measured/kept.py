@@ -16,7 +16,16 @@ from compiler_lens.facts.breaks.rewrites.calls import said_by
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, parameters
 from compiler_lens.facts.measured.called import named_functions, qualified
-from compiler_lens.facts.measured.collected import INNER, OF_ANY, gives_a_value, has_lines, is_for_eager, with_list
+from compiler_lens.facts.measured.collected import (
+    INNER,
+    OF_ANY,
+    gives_a_value,
+    hands_itself_on,
+    has_lines,
+    is_for_eager,
+    taking,
+    with_list,
+)
 from compiler_lens.facts.measured.reached import free, identifiers, reached
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -80,7 +89,8 @@ def keeping(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     new = with_list("\n".join(_written(found, added, method)), found.block[0].lineno, added)
     there = identifiers(one for key, one in named_functions(text) if key == name)
     owner, values = free("owner", there), free("values", there)
-    return new, [f"for {owner}, *{values} in {added}:", f"    {owner}.{method}(*{values})", f"{added}.clear()"]
+    taken = free("taken", there)
+    return new, [taking(added, taken), f"for {owner}, *{values} in {taken}:", f"    {owner}.{method}(*{values})"]
 
 
 # -- which statements
@@ -277,7 +287,7 @@ def _is_used_within(found: Kept, text: str, name: str) -> bool:
     """Return whether compiled code may read what waits to be written, or write what is read by then."""
     functions = reached(text, [name, f"{name}{INNER}", found.name])
     nodes = [n for one in functions for n in ast.walk(one) if n not in found.nodes]
-    if any(getattr(n, key, None) in OF_ANY for n in nodes for key in ("id", "attr")):
+    if any(hands_itself_on(n) or {getattr(n, "id", ""), getattr(n, "attr", "")} & OF_ANY for n in nodes):
         return True
     tree = parsed(text)
     own = {key.rpartition(".")[2] for key in (qualified(tree) if tree else ())}

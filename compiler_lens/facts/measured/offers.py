@@ -219,7 +219,8 @@ def _inner_breaks(explained: Explanation, own: Ownership) -> Iterator[tuple[Brea
 
 _SPLIT = (
     "`{name}` itself is Python then, at each call, also where `fullgraph=True` is asked for: it keeps time, counts,"
-    " adds to lists and says what it said, after what is computed; what it computes is `{inner}`, which is compiled"
+    " adds to lists and says what it said, after what is computed; what it computes is `{inner}`, which is compiled;"
+    " compiled code that calls `{name}` breaks its graph there, and cannot be exported whole"
 )
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
@@ -264,7 +265,8 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
 
 _ENDS = (
     "`{name}` is Python from `{line}` on, at each call, also where `fullgraph=True` is asked for; what it computes"
-    " before is `{inner}`, which is compiled"
+    " before is `{inner}`, which is compiled; compiled code that calls `{name}` breaks its graph there, and cannot be"
+    " exported whole"
 )
 _MOVED = ", with what it computes of tensors in any case from there on"
 _LAYERS = (
