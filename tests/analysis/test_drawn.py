@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
+from compiler_lens.facts.breaks.rewrites import Rewrite, alternative, rewrite
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -237,3 +237,16 @@ def test_a_number_that_was_computed_before_is_asked_itself() -> None:
     found = suggested(text)
     assert found is not None
     assert found.after[0] == "if 1e-06 < keep <= 1:"
+
+
+def test_a_quotient_by_the_chance_has_no_rewrite_that_may_divide_by_zero() -> None:
+    text = (
+        HEAD
+        + "def f(self, x):\n    if torch.rand(()) >= self.keep:\n        return x * 0.0\n    return x / self.keep\n"
+    )
+    branch = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
+    line = SourceLine(FILE, 3, "f", text.split("\n")[2].strip())
+    found = rewrite(branch, Sources({FILE: text}), line)
+    assert found is not None
+    assert found.after[0] == "if 1e-06 < self.keep <= 1:"
+    assert alternative(branch, Sources({FILE: text}), line) is None
