@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import sides
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
 from compiler_lens.facts.breaks.rewrites.site import Site
-from compiler_lens.facts.breaks.rewrites.syntax import dotted, is_number
+from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted, is_number
 from compiler_lens.recording.model import BreakCause
 
 _SAME_DTYPE = "both sides are computed every time and give tensors of one shape and dtype"
@@ -38,6 +39,20 @@ class _Value(Struct, frozen=True):
     chances: frozenset[_Chance] = frozenset()  # that it computes with
     divisors: frozenset[_Chance] = frozenset()
     is_float: bool = False  # of tensors of ints, too
+
+
+def leaves_out(site: Site, branch: ast.If) -> bool:
+    """Return whether a number that is drawn decides if a layer, or another function, is called."""
+    _, chance = _compared(site, _parts(branch.test)[1])
+    is_over = isinstance(branch.body[-1], (ast.Return, ast.Continue))
+    arms = [*branch.body, *branch.orelse, *(site.following if is_over else ())]
+    return chance is not None and any(_is_of_user(call) for one in arms for call in calls_in(one))
+
+
+def _is_of_user(call: ast.Call) -> bool:
+    """Return whether a call is of a name or of an attribute of `self`, which may be a layer."""
+    is_name = isinstance(call.func, ast.Name) and not hasattr(builtins, call.func.id)
+    return is_name or dotted(call.func).startswith("self.")
 
 
 class _Choice(Struct, frozen=True):
