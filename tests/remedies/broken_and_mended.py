@@ -311,6 +311,16 @@ class branch_on_item(Case):
         return torch.where(x.sum() > 3, y + 1, y)
 
 
+class layer_left_out(Case):
+    def broken(x):
+        if torch.rand(1).item() < 0.0:
+            return x
+        return x + linear(x)
+
+    def mended(x):
+        return torch.where(torch.rand(()) < 0.0, x, x + linear(x))
+
+
 class loop_on_item(Case):
     def broken(x):
         n = int((x > 0).sum())

@@ -35,6 +35,7 @@ class Shown(Enum):
     SKIPS_COUNTED = "skips, and counts"  # an `if`: out of a round of a loop, or of the loop, and a count of these
     SKIPS_TOLD = "skips, and says so"  # the same with a message, or a flag
     STOPS = "stops"  # an `if`: a `break`
+    LEAVES_OUT = "leaves out"  # an `if`: a layer, by one of torch's random numbers
     SAVES_WORK = "saves work"  # an `if`: on to the next round of a loop, since there is nothing to compute with
     BRANCH = "branch"  # any other `if`
     WHILE = "while"

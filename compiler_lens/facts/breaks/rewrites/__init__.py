@@ -8,6 +8,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
 from compiler_lens.facts.breaks.rewrites.clocks import clock
+from compiler_lens.facts.breaks.rewrites.drawn import chosen
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked
@@ -26,9 +27,10 @@ _Rule = Callable[[Site, BreakCause], Rewrite | None]
 
 # By the words of torch's graph break registry, 2.11 to 2.15; the first rule that knows the statement answers.
 _RULES: Mapping[str, tuple[_Rule, ...]] = {
-    "Data-dependent branching": (calls.said_on_a_condition, branching),
+    "Data-dependent branching": (calls.said_on_a_condition, chosen, branching),
     "Data dependent operator": (
         calls.said_on_a_condition,
+        chosen,
         branching,
         counted,
         calls.checked_all,
@@ -39,6 +41,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Dynamic shape operator": (masked,),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
         calls.said_on_a_condition,
+        chosen,
         branching,
         counted,
         calls.checked_all,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import assignments as assigned
-from compiler_lens.facts.breaks.rewrites import memory, nothing, sides
+from compiler_lens.facts.breaks.rewrites import drawn, memory, nothing, sides
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS, only_says, said_by
 from compiler_lens.facts.breaks.rewrites.loops import ends
@@ -49,7 +49,7 @@ def branching(site: Site, cause: BreakCause) -> Rewrite | None:
 
 def guarded_branching(site: Site, cause: BreakCause) -> Rewrite | None:
     """Rewrite a branch whose test may be there so that a quotient, a root or a logarithm has a number."""
-    is_known = _branching(site, cause, may_be_guarded=False) is not None
+    is_known = drawn.chosen(site, cause) is not None or _branching(site, cause, may_be_guarded=False) is not None
     return None if is_known else _branching(site, cause, may_be_guarded=True)
 
 

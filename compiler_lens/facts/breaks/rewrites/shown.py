@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from compiler_lens.facts.breaks.remedies import Shown
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment, is_guarded
+from compiler_lens.facts.breaks.rewrites.drawn import leaves_out
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
 from compiler_lens.facts.breaks.rewrites.tells import told
@@ -208,7 +209,7 @@ def _arm(site: Site, node: ast.If) -> Shown:
             orelse=[],
         ):
             return Shown.BRANCH if is_guarded(site, node.test, _values(site.following)) else Shown.SAVES_WORK
-    return Shown.BRANCH
+    return Shown.LEAVES_OUT if leaves_out(site, node) else Shown.BRANCH
 
 
 def _is_bare(node: ast.If) -> bool:
