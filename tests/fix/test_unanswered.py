@@ -16,7 +16,7 @@ from compiler_lens.facts.measured.bookkeeping import split
 from compiler_lens.facts.measured.collected import collects
 from compiler_lens.facts.measured.edits import Split
 from compiler_lens.facts.measured.offers import observed
-from compiler_lens.facts.measured.unanswered import waits
+from compiler_lens.facts.measured.unanswered import waiting, waits
 from compiler_lens.facts.program.ownership import Ownership
 
 HEAD = """\
@@ -146,6 +146,35 @@ def test_each_line_of_the_method_and_its_call_lead_to_the_same() -> None:
     assert not waits(TEXT, lines.index("        return y.sigmoid()") + 1)
 
 
+def test_calls_beside_what_is_compiled_stay_as_they_are() -> None:
+    more = "\n\ndef evaluated(block, x, t):\n    def once():\n        METER.update(block(x, t), *t)\n    once()\n\n\nMETER = Meter(CLASSES)\n"
+    found, better = split(TEXT, FUNCTION, (LINE,)), split(TEXT + more, FUNCTION, (LINE,))
+    assert found is not None
+    assert better == found + more
+
+
+def test_a_function_in_another_has_its_call_wait_once() -> None:
+    text = (
+        HEAD
+        + METER
+        + """
+def step(x, target):
+    def inner(y):
+        METER.update(y, target)
+        return y
+    return inner(x * 2).sum()
+
+METER = Meter(CLASSES)
+"""
+    )
+    lines = [n for n, one in enumerate(text.split("\n"), 1) if one.strip() == "METER.update(y, target)"]
+    assert waits(text, lines[0])
+    found = waiting(text, "METER.update(y, target)", "step")
+    assert found is not None
+    assert found[0].count("is_compiling()") == 1
+    compile(found[0], "books.py", "exec")
+
+
 AVERAGE = """
 class Meter:
     def __init__(self):
@@ -210,6 +239,10 @@ def test_what_waits_is_called_where_the_rest_raises_and_not_again() -> None:
         ("return y.sigmoid()", "return noted(y.sigmoid(), self.meter)"),
         ("def accuracy(self)", "def __len__(self)"),
         ("return x.sum()", "return x.sum() + TABLE.sum()\n\n\nTABLE = Block().meter.table"),
+        (
+            "return x.sum()",
+            "return x.sum() * keeper.value\n\n\nkeeper = keeping(Block().meter.table)\n\n\ndef keeping(t): ...",
+        ),
         # the result is used, or the call is another one as well
         (CALL, f"y = y + {CALL}"),
         (CALL, f"{CALL}\n        meter = self.meter\n        meter.update(x, target)"),
@@ -223,6 +256,9 @@ def test_what_waits_is_called_where_the_rest_raises_and_not_again() -> None:
         ("class Meter:", "class Meter(Elsewhere):"),
         ("    def update", "    @noted\n    def update"),
         ("\nclass Model", "\nBlock().meter.update = print\n\n\nclass Model"),
+        ("\nclass Model", "\nsetattr(Meter, name, print)\n\n\nclass Model"),
+        ("    def accuracy", "    update = noted(update)\n\n    def accuracy"),
+        ("\nclass Model", "\nclass Meter:\n    pass\n\n\nclass Model"),
         # it changes what it is given, or does more than to keep books
         ("pred = logits", "logits.mul_(0)\n        pred = logits"),
         ("pred = logits", "logits += 1\n        pred = logits"),

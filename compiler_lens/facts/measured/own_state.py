@@ -33,7 +33,7 @@ _MORE_OF_TENSORS = frozenset({"bincount", "cpu", "max", "median", "min", "nonzer
 _CONTAINERS = frozenset({"Counter", "OrderedDict", "defaultdict", "deque", "dict", "list", "set"})
 _ARRAYS = frozenset({f"{module}.{name}" for module in ("np", "numpy") for name in ("full", "ones", "zeros")})
 _BASES = frozenset({"object", "nn.Module", "torch.nn.Module"})
-_OF_ATTRIBUTES = frozenset({"__delattr__", "__getattr__", "__getattribute__", "__setattr__"})
+_OF_ATTRIBUTES = frozenset({"__delattr__", "__getattr__", "__getattribute__", "__setattr__", "setattr"})
 _SHAPES = frozenset({"device", "dtype", "ndim", "shape"})
 _GIVE_NUMBERS = frozenset({"dim", "item", "numel", "size", "tolist"})
 _EVIDENT = OF_TENSORS | {"cpu", "numpy", "tolist"}  # what numbers and texts do not have
@@ -91,7 +91,8 @@ def run_with(
     names = {one.name for one in found}
     derived = [one for one in _classes(tree) if owner.name in {dotted(base).rpartition(".")[2] for base in one.bases}]
     is_other = any(names & set(methods_of(one)) for one in derived) or any(_is_set(n, names) for n in ast.walk(tree))
-    return found if is_owned and not is_other else frozenset()
+    given = {name for one in owner.body if not isinstance(one, ast.FunctionDef) for name in _names_of(one)}
+    return found if is_owned and not is_other and not given & names else frozenset()
 
 
 def _is_set(node: ast.AST, names: AbstractSet[str]) -> bool:
@@ -106,6 +107,7 @@ def _is_simple(tree: ast.Module, owner: ast.ClassDef) -> bool:
     """Return whether attributes and methods of a class are what its text shows, and containers are Python's."""
     bases = {dotted(one) for one in owner.bases}
     names = {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    names |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == "setattr"}
     is_plain = bases <= _BASES and not owner.keywords and not owner.decorator_list
     return is_plain and not names & {*_CONTAINERS, *_OF_ATTRIBUTES}
 

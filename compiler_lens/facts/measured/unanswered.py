@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import Function, dotted, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import Function, called, dotted, parameters
 from compiler_lens.facts.measured.called import functions_in, named_functions, qualified
 from compiler_lens.facts.measured.collected import (
     INNER,
@@ -75,7 +75,7 @@ class Later(Struct, frozen=True):
 def waits(text: str, line: int) -> bool:
     """Return whether a line calls a method that keeps books, or stands in one: the call may wait."""
     tree = parsed(text)
-    return tree is not None and bool(_at(text, tree, line))
+    return tree is not None and _method_at(tree, list(_calls(text, tree)), line) is not None
 
 
 def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
@@ -90,8 +90,7 @@ def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     tree = parsed(text)
     if tree and len(places) == 1 and _waits_already(tree, places[0]):
         return text, []
-    calls = _at(text, tree, places[0]) if tree and len(places) == 1 else []
-    found = _later(tree, calls) if tree and calls else None
+    found = _found(text, tree, places[0], name) if tree and len(places) == 1 else None
     if tree is None or found is None or len({tuple(one.made for one in given) for given in found.given}) != 1:
         return None
     if _is_used_within(found, text, tree, name):
@@ -117,23 +116,33 @@ def _waits_already(tree: ast.Module, line: int) -> bool:
 # -- which calls
 
 
-def _at(text: str, tree: ast.Module, line: int) -> list[Call]:
-    """Return the calls of the method at a line, or of that which it calls; empty where they may not wait."""
+def _found(text: str, tree: ast.Module, line: int, name: str) -> Later | None:
+    """Return the calls of the method at a line that compiled code may come to; None if they cannot wait."""
     calls = list(_calls(text, tree))
-    here = (one for one in calls if one.site.statement.lineno <= line <= (one.site.statement.end_lineno or 0))
+    method = _method_at(tree, calls, line)
+    inside = {n for one in _compiled(text, name) for n in ast.walk(one)}
+    return _later(tree, [one for one in calls if one.method is method and one.node in inside]) if method else None
+
+
+def _compiled(text: str, name: str) -> Sequence[ast.AST]:
+    return reached(text, [name, f"{name}{INNER}"])
+
+
+def _method_at(tree: ast.Module, calls: Sequence[Call], line: int) -> ast.FunctionDef | None:
+    """Return the method that is called at a line, or which comes to it, if a call of it may wait."""
+    here = [one for one in calls if one.site.statement.lineno <= line <= (one.site.statement.end_lineno or 0)]
     for one in (*here, *calls):
-        same = [other for other in calls if other.method is one.method]
-        found = _later(tree, same)
-        within = [one.site.statement, *(found.functions if found else ())]
-        if found and any(part.lineno <= line <= (part.end_lineno or 0) for part in within):
-            return same
-    return []
+        found = _later(tree, [one])
+        within = [one.site.statement, *found.functions] if found else []
+        if any(part.lineno <= line <= (part.end_lineno or 0) for part in within):
+            return one.method
+    return None
 
 
 def _calls(text: str, tree: ast.Module) -> Iterator[Call]:
     """Yield the statements of a file that call a method of it, in functions."""
     lines = text.split("\n")
-    for node in (n for one in functions_in(tree) for n in ast.walk(one)):
+    for node in dict.fromkeys(n for one in functions_in(tree) for n in ast.walk(one)):  # one may stand in another
         match node:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr=name)) as call):
                 at = SourceLine(_FILE, node.lineno, "", lines[node.lineno - 1].strip())
@@ -156,7 +165,8 @@ def _class_of(tree: ast.Module, site: Site, of: ast.expr) -> ast.ClassDef | None
             values = [one.value for one in tree.body if isinstance(one, ast.Assign) and one.targets == stored]
         case _:
             return None
-    classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef)}
+    every = [one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
+    classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef) and every.count(one.name) == 1}
     names = {dotted(one.func) if isinstance(one, ast.Call) else "" for one in values}
     return classes.get(names.pop()) if len(names) == 1 else None
 
@@ -250,10 +260,9 @@ def _is_number(tree: ast.Module, site: Site, node: ast.expr) -> bool:
 
 def _is_used_within(found: Later, text: str, tree: ast.Module, name: str) -> bool:
     """Return whether compiled code may read, or change, what the method has to do with, or calls it otherwise."""
-    around = [key for key, one in named_functions(text) if any(one is call.site.function for call in found.calls)]
     own = {n for one in found.functions for n in ast.walk(one)}
     waiting_calls = {n for call in found.calls for n in ast.walk(call.node.func)}
-    functions = reached(text, [name, f"{name}{INNER}", *around])
+    functions = _compiled(text, name)
     nodes = [n for one in functions for n in ast.walk(one) if n not in own | waiting_calls]
     known = {value for n in nodes for key in ("id", "attr", "value") if isinstance(value := getattr(n, key, None), str)}
     mentioned = {value for n in nodes for key in ("attr", "value") if isinstance(value := getattr(n, key, None), str)}
@@ -273,12 +282,16 @@ def _name(node: ast.AST) -> str:
 
 
 def _is_alias(found: Later, tree: ast.Module, known: AbstractSet[str]) -> bool:
-    """Return whether what the object owns has another name, which compiled code mentions."""
-    owned = attributes_of(found.functions)
+    """Return whether what the object owns has another name, which compiled code mentions, or a function gets it."""
+    owned, functions = attributes_of(found.functions), {getattr(n, "name", None) for n in ast.walk(tree)}
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=targets, value=ast.Attribute(attr=name)) if name in owned:
                 if identifiers(targets) & known:
+                    return True
+            case ast.Call(args=args, keywords=keywords) if called(node) in functions:
+                given = (*args, *(one.value for one in keywords))
+                if any(isinstance(one, ast.Attribute) and one.attr in owned for one in given):
                     return True
     return False
 
