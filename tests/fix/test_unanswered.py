@@ -189,8 +189,11 @@ class Meter:
 def test_numbers_that_a_call_gives_are_taken_when_it_is_made() -> None:
     line = "self.meter.add(y.mean().item(), x.size(0))"
     text = HEAD + AVERAGE + MODEL.replace(CALL, line).replace("Meter(CLASSES)", "Meter()")
+    again = "self.meter.add(x.mean().item(), 2)"
+    text = text.replace(line, f"{line}\n        {again}")
     better = split(text, FUNCTION, (line,))
     assert better is not None
+    assert split(text, FUNCTION, (line, again)) == better
     assert "added.append((self.meter, (y.mean().detach().clone(), x.size(0))))" in better
     wanted, _ = trained(text, "")
     found, numbers = trained(better, "aot_eager")

@@ -108,9 +108,15 @@ def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
 
 
 def _waits_already(tree: ast.Module, line: int) -> bool:
-    """Return whether a line stands in a method that is never compiled, as one whose calls wait."""
-    around = (one for one in qualified(tree).values() if one.lineno <= line <= (one.end_lineno or 0))
-    return any(dotted(mark).endswith("compiler.disable") for one in around for mark in one.decorator_list)
+    """Return whether a line stands in a method that is never compiled, as one whose calls wait, or calls one."""
+    marked = [one for one in functions_in(tree) if any(map(_is_disabling, one.decorator_list))]
+    calls = (n.value for n in ast.walk(tree) if isinstance(n, ast.Expr) and n.lineno == line)
+    is_call = any(isinstance(one, ast.Call) and called(one) in {of.name for of in marked} for one in calls)
+    return is_call or any(one.lineno <= line <= (one.end_lineno or 0) for one in marked)
+
+
+def _is_disabling(mark: ast.expr) -> bool:
+    return dotted(mark).endswith("compiler.disable")
 
 
 # -- which calls
