@@ -246,6 +246,11 @@ def test_what_waits_is_called_where_the_rest_raises_and_not_again() -> None:
             "return x.sum()",
             "return x.sum() * keeper.value\n\n\nkeeper = keeping(Block().meter.table)\n\n\ndef keeping(t): ...",
         ),
+        (
+            "self.table.trace() / max(self.table.sum(), 1)",
+            "self.table\n\n\nTABLE = Meter(3).accuracy()\n\n\ndef forward(y):\n    return y * TABLE.sum()",
+        ),
+        (CALL, "self.meter.update(y, [target])"),
         # the result is used, or the call is another one as well
         (CALL, f"y = y + {CALL}"),
         (CALL, f"{CALL}\n        meter = self.meter\n        meter.update(x, target)"),

@@ -38,6 +38,7 @@ from compiler_lens.recording.source_text import Sources, first_line
 _FILE = "text.py"
 # What has a function run twice, or compute otherwise than after it.
 _OTHERWISE = frozenset({"autocast", "checkpoint", "set_default_dtype", "setattr"})
+_LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.JoinedStr)  # no tensors
 _AROUND = (ast.If, ast.For)  # a statement that waits
 
 
@@ -239,7 +240,7 @@ def _one_given(tree: ast.Module, site: Site, node: ast.expr, *, is_tensor: bool)
             return Given(f"{site.atom(of)}{snapshot}", f"{name}({{value}})", Kind.PLAIN)
     if not is_tensor and _is_number(tree, site, node):
         return Given(site.source(node), "{value}", Kind.PLAIN)
-    if isinstance(node, ast.Constant) or not (is_tensor or site.is_tensor(node)):
+    if isinstance(node, _LITERALS) or not (is_tensor or site.is_tensor(node)):
         return None
     return Given(f"{site.atom(node)}{snapshot}", "{value}", Kind.TENSOR)
 
@@ -290,9 +291,10 @@ def _name(node: ast.AST) -> str:
 def _is_alias(found: Later, tree: ast.Module, known: AbstractSet[str]) -> bool:
     """Return whether what the object owns has another name, which compiled code mentions, or a function gets it."""
     owned, functions = attributes_of(found.functions), {getattr(n, "name", None) for n in ast.walk(tree)}
+    giving = {one.name for one in functions_in(tree) if any(_returns(n, owned) for n in ast.walk(one))}
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(targets=targets, value=ast.Attribute(attr=name)) if name in owned:
+            case ast.Assign(targets=targets, value=value) if _gives(value, owned | giving):
                 if identifiers(targets) & known:
                     return True
             case ast.Call(args=args, keywords=keywords) if called(node) in functions:
@@ -300,6 +302,14 @@ def _is_alias(found: Later, tree: ast.Module, known: AbstractSet[str]) -> bool:
                 if any(isinstance(one, ast.Attribute) and one.attr in owned for one in given):
                     return True
     return False
+
+
+def _gives(node: ast.expr, names: AbstractSet[str]) -> bool:
+    return called(node) in names or (isinstance(node, ast.Attribute) and node.attr in names)
+
+
+def _returns(node: ast.AST, owned: AbstractSet[str]) -> bool:
+    return isinstance(node, ast.Return) and isinstance(node.value, ast.Attribute) and node.value.attr in owned
 
 
 def _may_call(node: ast.AST, found: Later, tree: ast.Module, functions: Sequence[ast.AST]) -> bool:
