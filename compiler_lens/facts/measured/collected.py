@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
@@ -21,6 +22,7 @@ OF_ANY = frozenset({"vars", "dir", "getattr", "__dict__"})  # what reads attribu
 _FILE = "text.py"
 _OF_SETS = frozenset({"add", "sort", "pow", "div", "sub"})  # which other things than tensors have, too
 _LISTS = frozenset({"list", "deque", "set"})  # what is called for a new one
+_COUNTERS = frozenset({"Counter", "dict", "set"})  # of which `update` adds numbers, and keeps nothing else
 
 
 class Collected(Struct, frozen=True):
@@ -39,14 +41,14 @@ class Collected(Struct, frozen=True):
         return self.call.func.value
 
 
-def added(site: Site, node: ast.stmt) -> ast.Call | None:
+def added(site: Site, node: ast.stmt, names: AbstractSet[str] = ADDING) -> ast.Call | None:
     """Return the call that adds to a list of the object's, or of the module's, and gives nothing."""
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=[_], keywords=[]) as call):
             root = next(roots(owner), "")
             is_outside = root == "self" or (root and root not in site.local())
             is_pure = all(gives_a_value(site, n) for n in ast.walk(call) if n is not call)
-            return call if name in ADDING and is_outside and is_pure else None
+            return call if name in names and is_outside and is_pure else None
     return None
 
 
@@ -73,12 +75,15 @@ def collects(text: str, line: int) -> bool:
 def _collected(text: str, line: int) -> Collected | None:
     at = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
     site = site_at(Sources({_FILE: text}), SourceLine(_FILE, line, "", at)) if at else None
-    call = added(site, site.statement) if site else None
+    call = added(site, site.statement, ADDING | {"update"}) if site else None
     if site is None or call is None or not isinstance(call.func, ast.Attribute) or called(call) == "extend":
         return None
-    attribute = _list_of_object(site, call.func.value)
+    is_update = called(call) == "update"
+    if is_update and called(call.args[0]) != "tolist":
+        return None
+    attribute = _list_of_object(site, call.func.value, _is_new_counter if is_update else _is_new_list)
     is_outside = not any(n.id in site.local() for n in ast.walk(call.func.value) if isinstance(n, ast.Name))
-    if is_for_eager(site) or not (attribute or is_outside):
+    if is_for_eager(site) or not (attribute or (is_outside and not is_update)):
         return None
     match call.args[0]:  # a number of then: what it is of may change in place before the call ends
         case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[]):
@@ -102,7 +107,7 @@ def is_for_eager(site: Site) -> bool:
     return any(called(n) == "is_compiling" for test in tests for n in ast.walk(test))
 
 
-def _list_of_object(site: Site, owner: ast.expr) -> str:
+def _list_of_object(site: Site, owner: ast.expr, is_new: Callable[[ast.expr | None], bool]) -> str:
     """Return the attribute in which a method's object holds a list, as the file shows; empty if it may be another."""
     tree, own = parsed(site.text), parameters(site.function)[:1] if site.function else ()
     match owner:
@@ -117,7 +122,7 @@ def _list_of_object(site: Site, owner: ast.expr) -> str:
                 given.append(value)
             case ast.AnnAssign(target=target, value=value) if _is_attribute(target, name):
                 given.append(value)
-    return name if given and all(map(_is_new_list, given)) else ""
+    return name if given and all(map(is_new, given)) else ""
 
 
 def _is_attribute(node: ast.expr, name: str) -> bool:
@@ -130,6 +135,15 @@ def _is_new_list(node: ast.expr | None) -> bool:
             return True
         case ast.Call(func=function):
             return dotted(function).rpartition(".")[2] in _LISTS
+    return False
+
+
+def _is_new_counter(node: ast.expr | None) -> bool:
+    match node:
+        case ast.Dict() | ast.DictComp() | ast.Set() | ast.SetComp():
+            return True
+        case ast.Call(func=function):
+            return dotted(function).rpartition(".")[2] in _COUNTERS
     return False
 
 

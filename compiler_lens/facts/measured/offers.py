@@ -36,6 +36,7 @@ from compiler_lens.facts.measured.kept import keeps
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
+from compiler_lens.facts.measured.unanswered import waits
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
 from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
@@ -225,8 +226,8 @@ _SPLIT = (
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
-    "; what compiled code adds to lists, or keeps of a number, is there after the call, not within it, and calls of"
-    " `{name}` alone put it there, not from several threads at once"
+    "; what compiled code adds to lists, keeps of a number, or gives a method that keeps books, is there after the"
+    " call, not within it, and calls of `{name}` alone put it there, not from several threads at once"
 )
 
 
@@ -260,7 +261,7 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
     """Return whether a line, in what a function calls, adds to a list what can be kept until the call is over."""
     last = name.rpartition(".")[2]
     frames = (last, f"{last}{INNER}", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
-    return target.frame in frames and (collects(text, at.line) or keeps(text, at.line))
+    return target.frame in frames and (collects(text, at.line) or keeps(text, at.line) or waits(text, at.line))
 
 
 _ENDS = (

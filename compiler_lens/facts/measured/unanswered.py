@@ -1,0 +1,359 @@
+"""Calls whose result nobody uses, of methods that keep books (`self.meter.update(logits, y)`): Python makes them later.
+
+Compiled code only adds what the method is given to a list, and Python calls it after the call.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import Function, called, dotted, parameters
+from compiler_lens.facts.measured.called import functions_in, named_functions, qualified
+from compiler_lens.facts.measured.collected import (
+    INNER,
+    OF_ANY,
+    gives_a_value,
+    has_lines,
+    is_for_eager,
+    roots,
+    with_list,
+)
+from compiler_lens.facts.measured.own_state import (
+    Kind,
+    attributes_of,
+    evident_tensors,
+    methods_of,
+    run_with,
+    values_of,
+)
+from compiler_lens.facts.measured.reached import free, identifiers, reached
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import Sources, first_line
+
+_FILE = "text.py"
+# What has a function run twice, or compute otherwise than after it.
+_OTHERWISE = frozenset({"autocast", "checkpoint", "set_default_dtype", "setattr"})
+_LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.JoinedStr)  # no tensors
+_AROUND = (ast.If, ast.For)  # a statement that waits
+
+
+class Given(Struct, frozen=True):
+    """What a call gives, as compiled code keeps it, and as Python hands it on."""
+
+    kept: str
+    made: str  # of that `{value}`
+    kind: Kind
+
+
+class Call(Struct, frozen=True):
+    """A statement that calls a method of the file's, and does nothing else."""
+
+    site: Site
+    node: ast.Call
+    owner: ast.ClassDef
+    method: ast.FunctionDef
+
+    @property
+    def of(self) -> ast.expr:
+        """The object."""
+        assert isinstance(self.node.func, ast.Attribute)  # noqa: S101 -- `_calls` asks for a method
+        return self.node.func.value
+
+
+class Later(Struct, frozen=True):
+    """All calls of a method that compiled code may come to."""
+
+    calls: Sequence[Call]
+    given: Sequence[Sequence[Given]]  # for each of them
+    functions: AbstractSet[ast.FunctionDef]  # the method, and others of its object's that it calls
+
+
+def waits(text: str, line: int) -> bool:
+    """Return whether a line calls a method that keeps books, or stands in one: the call may wait."""
+    tree = parsed(text)
+    return tree is not None and _method_at(tree, list(_calls(text, tree)), line) is not None
+
+
+def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
+    """Return a text in which calls of a method wait where they are compiled, and the lines that make them.
+
+    Args:
+        text: a file's.
+        code: the line of a call, or one of the method's.
+        name: the function's that is to have those lines, qualified.
+    """
+    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
+    tree = parsed(text)
+    if tree and len(places) == 1 and _waits_already(tree, places[0]):
+        return text, []
+    found = _found(text, tree, places[0], name) if tree and len(places) == 1 else None
+    if tree is None or found is None or len({tuple(one.made for one in given) for given in found.given}) != 1:
+        return None
+    if _is_used_within(found, text, tree, name):
+        return None
+    added = free("added", identifiers([tree]))
+    there = identifiers(one for key, one in named_functions(text) if key == name)
+    waiting_calls, owner, values = free("calls", there), free("owner", there), free("values", there)
+    made = ", ".join(one.made.format(value=f"{values}[{i}]") for i, one in enumerate(found.given[0]))
+    return _written(found, added), [
+        f"{waiting_calls} = {added}.copy()",
+        f"{added}.clear()",
+        f"for {owner}, {values} in {waiting_calls}:",
+        f"    {owner}.{found.calls[0].method.name}({made})",
+    ]
+
+
+def _waits_already(tree: ast.Module, line: int) -> bool:
+    """Return whether a line stands in a method that is never compiled, as one whose calls wait, or calls one."""
+    marked = [one for one in functions_in(tree) if any(map(_is_disabling, one.decorator_list))]
+    calls = (n.value for n in ast.walk(tree) if isinstance(n, ast.Expr) and n.lineno == line)
+    is_call = any(isinstance(one, ast.Call) and called(one) in {of.name for of in marked} for one in calls)
+    return is_call or any(one.lineno <= line <= (one.end_lineno or 0) for one in marked)
+
+
+def _is_disabling(mark: ast.expr) -> bool:
+    return dotted(mark).endswith("compiler.disable")
+
+
+# -- which calls
+
+
+def _found(text: str, tree: ast.Module, line: int, name: str) -> Later | None:
+    """Return the calls of the method at a line that compiled code may come to; None if they cannot wait."""
+    calls = list(_calls(text, tree))
+    method = _method_at(tree, calls, line)
+    inside = {n for one in _compiled(text, name) for n in ast.walk(one)}
+    return _later(tree, [one for one in calls if one.method is method and one.node in inside]) if method else None
+
+
+def _compiled(text: str, name: str) -> Sequence[ast.AST]:
+    return reached(text, [name, f"{name}{INNER}"])
+
+
+def _method_at(tree: ast.Module, calls: Sequence[Call], line: int) -> ast.FunctionDef | None:
+    """Return the method that is called at a line, or which comes to it, if a call of it may wait."""
+    here = [one for one in calls if one.site.statement.lineno <= line <= (one.site.statement.end_lineno or 0)]
+    for one in (*here, *calls):
+        found = _later(tree, [one])
+        within = [one.site.statement, *found.functions] if found else []
+        if any(part.lineno <= line <= (part.end_lineno or 0) for part in within):
+            return one.method
+    return None
+
+
+def _calls(text: str, tree: ast.Module) -> Iterator[Call]:
+    """Yield the statements of a file that call a method of it, in functions."""
+    lines = text.split("\n")
+    for node in dict.fromkeys(n for one in functions_in(tree) for n in ast.walk(one)):  # one may stand in another
+        match node:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr=name)) as call):
+                at = SourceLine(_FILE, node.lineno, "", lines[node.lineno - 1].strip())
+                site = site_at(Sources({_FILE: text}), at) if next(roots(of), "") else None
+                owner = _class_of(tree, site, of) if site else None
+                method = methods_of(owner).get(name) if owner else None
+                if site and owner and method and not is_for_eager(site):
+                    yield Call(site, call, owner, method)
+
+
+def _class_of(tree: ast.Module, site: Site, of: ast.expr) -> ast.ClassDef | None:
+    """Return the class of an object, where the file shows it: it is that of the method, or made wherever assigned."""
+    match of:
+        case ast.Name(id="self"):
+            return _class_around(tree, site.function)
+        case ast.Attribute(attr=name) if dotted(of).startswith("self.") or next(roots(of), "self") not in site.local():
+            values = [value for _, value in values_of(tree, name) or ()]
+        case ast.Name(id=name) if name not in site.local():
+            stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and _is_stored(n)]
+            values = [one.value for one in tree.body if isinstance(one, ast.Assign) and one.targets == stored]
+        case _:
+            return None
+    every = [one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
+    classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef) and every.count(one.name) == 1}
+    names = {dotted(one.func) if isinstance(one, ast.Call) else "" for one in values}
+    return classes.get(names.pop()) if len(names) == 1 else None
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return not isinstance(node.ctx, ast.Load)
+
+
+def _class_around(tree: ast.Module, function: Function | None) -> ast.ClassDef | None:
+    name = next((name for name, one in qualified(tree).items() if one is function), "")
+    is_method = function is not None and parameters(function)[:1] == ("self",)
+    owner = name.rpartition(".")[0]
+    classes = (one for one in tree.body if isinstance(one, ast.ClassDef))
+    return next((one for one in classes if is_method and one.name == owner), None)
+
+
+def _later(tree: ast.Module, calls: Sequence[Call]) -> Later | None:
+    """Return calls that may wait as far as they and their method show."""
+    if not calls or not all(_stands_alone(one) for one in calls):
+        return None
+    given = [_given(tree, one) for one in calls]
+    if any(one is None for one in given):
+        return None
+    known = [one for one in given if one is not None]
+    kinds = [max(several) for several in zip(*([one.kind for one in each] for each in known), strict=True)]
+    functions = run_with(tree, calls[0].owner, calls[0].method, kinds)
+    return Later(calls, known, functions) if functions else None
+
+
+def _stands_alone(call: Call) -> bool:
+    site = call.site
+    is_whole = isinstance(site.statement, ast.Expr) and site.statement.value is call.node
+    is_plain = not call.node.keywords and not any(isinstance(one, ast.Starred) for one in call.node.args)
+    return (
+        is_whole and is_plain and has_lines(site, site.statement)
+        and all(isinstance(one, _AROUND) for one in site.around) and site.function is not call.method
+    )  # fmt: skip
+
+
+def _given(tree: ast.Module, call: Call) -> Sequence[Given] | None:
+    """Return what a call gives; None if that may be something else when it is made."""
+    own, evident = parameters(call.method)[1:], evident_tensors(call.method)
+    if len(call.node.args) > len(own) or any(not gives_a_value(call.site, n) for n in _inner(call)):
+        return None
+    found: list[Given] = []
+    for name, node in zip(own, call.node.args, strict=False):
+        one = _one_given(tree, call.site, node, is_tensor=name in evident)
+        if one is None:
+            return None
+        found.append(one)
+    return found
+
+
+def _inner(call: Call) -> Iterator[ast.AST]:
+    return (n for one in call.node.args for n in ast.walk(one))
+
+
+def _one_given(tree: ast.Module, site: Site, node: ast.expr, *, is_tensor: bool) -> Given | None:
+    snapshot = ".detach().clone()"
+    match node:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[], keywords=[]):
+            return Given(f"{site.atom(tensor)}{snapshot}", f"{{value}}.{name}()", Kind.PLAIN)
+        case ast.Call(func=ast.Name(id="float" | "int" as name), args=[of], keywords=[]) if site.is_tensor(of):
+            return Given(f"{site.atom(of)}{snapshot}", f"{name}({{value}})", Kind.PLAIN)
+    if not is_tensor and _is_number(tree, site, node):
+        return Given(site.source(node), "{value}", Kind.PLAIN)
+    if isinstance(node, _LITERALS) or not (is_tensor or site.is_tensor(node)):
+        return None
+    return Given(f"{site.atom(node)}{snapshot}", "{value}", Kind.TENSOR)
+
+
+def _is_number(tree: ast.Module, site: Site, node: ast.expr) -> bool:
+    """Return whether an expression is a number, or a text, for sure."""
+    match node:
+        case ast.Constant() | ast.Call(func=ast.Name(id="len")) | ast.Call(func=ast.Attribute(attr="numel")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="size"), args=[_]):
+            return True
+        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant() | ast.UnaryOp()):
+            return True
+        case ast.BinOp(left=left, right=right):
+            return _is_number(tree, site, left) and _is_number(tree, site, right)
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            values = values_of(tree, name)
+            return bool(values) and all(isinstance(value, ast.Constant) for _, value in values or ())
+    return False
+
+
+# -- whether they may wait
+
+
+def _is_used_within(found: Later, text: str, tree: ast.Module, name: str) -> bool:
+    """Return whether compiled code may read, or change, what the method has to do with, or calls it otherwise."""
+    own = {n for one in found.functions for n in ast.walk(one)}
+    waiting_calls = {n for call in found.calls for n in ast.walk(call.node.func)}
+    functions = _compiled(text, name)
+    nodes = [n for one in functions for n in ast.walk(one) if n not in own | waiting_calls]
+    known = {value for n in nodes for key in ("id", "attr", "value") if isinstance(value := getattr(n, key, None), str)}
+    mentioned = {value for n in nodes for key in ("attr", "value") if isinstance(value := getattr(n, key, None), str)}
+    if mentioned & attributes_of(found.functions) or known & (OF_ANY | _OTHERWISE) or _is_alias(found, tree, known):
+        return True
+    inner = {n.value for n in nodes if isinstance(n, ast.Attribute)}
+    handed_on = {call.of.attr if isinstance(call.of, ast.Attribute) else dotted(call.of) for call in found.calls}
+    is_open = any(_name(n) in handed_on - {"self"} and n not in inner for n in nodes)
+    return is_open or any(_may_call(n, found, tree, functions) for n in nodes)
+
+
+def _name(node: ast.AST) -> str:
+    match node:
+        case ast.Attribute(attr=name, ctx=ast.Load()) | ast.Name(id=name, ctx=ast.Load()):
+            return name
+    return ""
+
+
+def _is_alias(found: Later, tree: ast.Module, known: AbstractSet[str]) -> bool:
+    """Return whether what the object owns has another name, which compiled code mentions, or a function gets it."""
+    owned, functions = attributes_of(found.functions), {getattr(n, "name", None) for n in ast.walk(tree)}
+    giving = {one.name for one in functions_in(tree) if any(_returns(n, owned) for n in ast.walk(one))}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets, value=value) if _gives(value, owned | giving):
+                if identifiers(targets) & known:
+                    return True
+            case ast.Call(args=args, keywords=keywords) if called(node) in functions:
+                given = (*args, *(one.value for one in keywords))
+                if any(isinstance(one, ast.Attribute) and one.attr in owned for one in given):
+                    return True
+    return False
+
+
+def _gives(node: ast.expr, names: AbstractSet[str]) -> bool:
+    return called(node) in names or (isinstance(node, ast.Attribute) and node.attr in names)
+
+
+def _returns(node: ast.AST, owned: AbstractSet[str]) -> bool:
+    return isinstance(node, ast.Return) and isinstance(node.value, ast.Attribute) and node.value.attr in owned
+
+
+def _may_call(node: ast.AST, found: Later, tree: ast.Module, functions: Sequence[ast.AST]) -> bool:
+    """Return whether a piece of what is compiled may be the method, or set it, but for the calls that wait."""
+    names = {one.name for one in found.functions}
+    if isinstance(node, ast.Constant):
+        return node.value in names
+    if not isinstance(node, ast.Attribute) or node.attr not in names:
+        return False
+    inside = next((one for one in functions if isinstance(one, ast.FunctionDef) and node in set(ast.walk(one))), None)
+    match node.value:
+        case ast.Name(id="self"):
+            return _class_around(tree, inside) in (None, found.calls[0].owner)
+        case ast.Attribute(attr=name):
+            made = [dotted(v.func) if isinstance(v, ast.Call) else "" for _, v in values_of(tree, name) or ()]
+            return not made or not all(made) or found.calls[0].owner.name in made
+    return True
+
+
+# -- the text
+
+
+def _written(found: Later, added: str) -> str:
+    """Return the file's text with the calls waiting; Dynamo would compile the method where Python calls it."""
+    site, method = found.calls[0].site, found.calls[0].method
+    lines, first = site.text.split("\n"), first_line(method)
+    pad = " " * method.col_offset
+    edits = [(first, first - 1, [f"{pad}@{site.torch}.compiler.disable"])]
+    for call, given in zip(found.calls, found.given, strict=True):
+        statement = call.site.statement
+        edits.append((statement.lineno, statement.end_lineno or 0, _either(call, given, added)))
+    for begin, end, new in sorted(edits, key=lambda edit: edit[0], reverse=True):
+        lines[begin - 1 : end] = new
+    return with_list("\n".join(lines), min(begin for begin, _, _ in edits), added)
+
+
+def _either(call: Call, given: Sequence[Given], added: str) -> list[str]:
+    site, pad = call.site, " " * call.site.statement.col_offset
+    kept = "".join(f"{one.kept}, " for one in given)
+    values = f"({kept.strip() if len(given) == 1 else kept.removesuffix(', ')})"
+    return [
+        # Where a part of the call runs eagerly, it comes after what waits already.
+        f"{pad}if {site.torch}.compiler.is_compiling() or {added}:",
+        f"{pad}    {added}.append(({site.source(call.of)}, {values}))",
+        f"{pad}else:",
+        f"{pad}    {site.source(call.node)}",
+    ]

@@ -1,0 +1,358 @@
+"""Calls of methods that keep books wait until compiled code is left, and leave the state that they left before."""
+
+from __future__ import annotations
+
+import copy
+import linecache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.facts.measured.bookkeeping import split
+from compiler_lens.facts.measured.collected import collects
+from compiler_lens.facts.measured.edits import Split
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.measured.unanswered import waiting, waits
+from compiler_lens.facts.program.ownership import Ownership
+
+HEAD = """\
+from collections import Counter, defaultdict
+
+import numpy as np
+import torch
+
+CLASSES = 3
+
+"""
+METER = """
+class Meter:
+    def __init__(self, classes):
+        self.table = np.zeros((classes, classes), dtype=np.int64)
+        self.seen, self.total = Counter(), 0.0
+        self.classes = classes
+
+    def update(self, logits, target):
+        pred = logits.detach().argmax(1).cpu().numpy()
+        for p, t in zip(pred.tolist(), target.tolist()):
+            self.table[t, p] += 1
+            self._note(p)
+        self.total += logits.sum().item() / self.classes
+
+    def _note(self, p):
+        self.seen[p] += 1
+
+    def accuracy(self):
+        return self.table.trace() / max(self.table.sum(), 1)
+"""
+MODEL = """
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+        self.meter = Meter(CLASSES)
+
+    def forward(self, x, target):
+        y = self.layer(x)
+        self.meter.update(y, target)
+        return y.sigmoid()
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(2))
+
+    def forward(self, x, target):
+        for block in self.blocks:
+            x = block(x, target)
+        return x.sum()
+"""
+TEXT = HEAD + METER + MODEL
+CALL = "self.meter.update(y, target)"
+LINE = "for p, t in zip(pred.tolist(), target.tolist()):"
+FUNCTION = "Model.forward"
+
+
+def state(value: Any) -> Any:
+    """What an object keeps, of counters in the order of their keys."""
+    if isinstance(value, dict):
+        return [(key, state(one)) for key, one in value.items()]
+    return sorted(value) if isinstance(value, set) else value
+
+
+def kept(meter: Any) -> Any:
+    return {name: copy.deepcopy(state(value)) for name, value in vars(meter).items()}
+
+
+def trained(text: str, backend: str) -> tuple[Any, tuple[int, int, int]]:
+    """What four calls of a model return, and leave after each, with gradients; breaks, recompiles, compilations."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    module = ModuleType("books")
+    exec(compile(text, "books.py", "exec"), module.__dict__)
+    model = module.__dict__["Model"]()
+    called = torch.compile(model, backend=backend) if backend else model
+    found = list[Any]()
+    with Lens(strict=True) as lens:
+        for n in range(4):
+            loss = called(torch.randn(4, 3) * n, torch.arange(4) % 3)
+            loss.backward()
+            found.append((loss.detach(), [kept(block.meter) for block in model.blocks]))
+    recording = lens.recording
+    numbers = (len(recording.graph_breaks), len(recording.recompiles), len(recording.compilations))
+    return (found, [one.grad for one in model.parameters()]), numbers
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        (CALL, "self.meter.update(y.softmax(-1), target)"),
+        ("return y.sigmoid()", "y.add_(1)\n        return y.sigmoid()"),  # what is given changes later
+        (CALL, f"if x.size(0) > 2:\n            {CALL}\n        {CALL}"),
+        ("    def update", "    @torch.no_grad()\n    def update"),
+        ("self.table[t, p] += 1", "table = self.table\n            table[t, p] += 1"),
+        ("self.seen[p] += 1", "self.seen.update([p, p])"),
+        ("self.seen, self.total = Counter()", "self.seen, self.total = defaultdict(int)"),
+        ("self.total += logits.sum().item()", "self.total += int(np.bincount(pred, minlength=3).max())"),
+    ],
+)
+def test_a_meter_that_compiled_code_calls_has_what_it_had(old: str, new: str, backend: str) -> None:
+    text = TEXT.replace(old, new)
+    better = split(text, FUNCTION, (LINE,))
+    assert better is not None
+    wanted, _ = trained(text, "")
+    _, before = trained(text, backend)
+    assert before[0], "nothing broke: the test proves nothing"
+    for how, numbers in (("", (0, 0, 0)), (backend, (0, 0, 1))):
+        found, after = trained(better, how)
+        torch.testing.assert_close(found, wanted)
+        assert after == numbers
+
+
+def test_each_line_of_the_method_and_its_call_lead_to_the_same() -> None:
+    lines = TEXT.split("\n")
+    for line in (LINE, CALL, "self.seen[p] += 1", "self.total += logits.sum().item() / self.classes"):
+        number = next(n for n, one in enumerate(lines, 1) if one.strip() == line)
+        assert waits(TEXT, number)
+        assert split(TEXT, FUNCTION, (line,)) == split(TEXT, FUNCTION, (LINE,))
+    more = (LINE, "self.total += logits.sum().item() / self.classes")
+    assert split(TEXT, FUNCTION, more) == split(TEXT, FUNCTION, (LINE,))
+    assert not waits(TEXT, lines.index("        return y.sigmoid()") + 1)
+
+
+def test_calls_beside_what_is_compiled_stay_as_they_are() -> None:
+    more = "\n\ndef evaluated(block, x, t):\n    def once():\n        METER.update(block(x, t), *t)\n    once()\n\n\nMETER = Meter(CLASSES)\n"
+    found, better = split(TEXT, FUNCTION, (LINE,)), split(TEXT + more, FUNCTION, (LINE,))
+    assert found is not None
+    assert better == found + more
+
+
+def test_a_function_in_another_has_its_call_wait_once() -> None:
+    text = (
+        HEAD
+        + METER
+        + """
+def step(x, target):
+    def inner(y):
+        METER.update(y, target)
+        return y
+    return inner(x * 2).sum()
+
+METER = Meter(CLASSES)
+"""
+    )
+    lines = [n for n, one in enumerate(text.split("\n"), 1) if one.strip() == "METER.update(y, target)"]
+    assert waits(text, lines[0])
+    found = waiting(text, "METER.update(y, target)", "step")
+    assert found is not None
+    assert found[0].count("is_compiling()") == 1
+    compile(found[0], "books.py", "exec")
+
+
+AVERAGE = """
+class Meter:
+    def __init__(self):
+        self.total, self.number = 0.0, 0
+
+    def add(self, value, n=1):
+        self.total += value * n
+        self.number += n
+"""
+
+
+def test_numbers_that_a_call_gives_are_taken_when_it_is_made() -> None:
+    line = "self.meter.add(y.mean().item(), x.size(0))"
+    text = HEAD + AVERAGE + MODEL.replace(CALL, line).replace("Meter(CLASSES)", "Meter()")
+    again = "self.meter.add(x.mean().item(), 2)"
+    text = text.replace(line, f"{line}\n        {again}")
+    better = split(text, FUNCTION, (line,))
+    assert better is not None
+    assert split(text, FUNCTION, (line, again)) == better
+    assert "added.append((self.meter, (y.mean().detach().clone(), x.size(0))))" in better
+    wanted, _ = trained(text, "")
+    found, numbers = trained(better, "aot_eager")
+    torch.testing.assert_close(found, wanted)
+    assert numbers == (0, 0, 1)
+    assert trained(text, "aot_eager")[1][0]
+
+
+def test_a_method_of_the_model_itself_waits() -> None:
+    text = TEXT.replace("self.meter = Meter(CLASSES)", "self.meter, self.seen = Meter(CLASSES), Counter()")
+    text = text.replace(CALL, "self.note(target)").replace(
+        "        return y.sigmoid()\n",
+        "        return y.sigmoid()\n\n    def note(self, t):\n        for n in t.tolist():\n            self.seen[n] += 1\n",
+    ).replace("self._note(p)", "pass").replace("self.seen, self.total = Counter(), 0.0", "self.total = 0.0")  # fmt: skip
+    better = split(text, FUNCTION, ("for n in t.tolist():",))
+    assert better is not None
+    assert "owner.note(values[0])" in better
+    assert trained(better, "aot_eager")[1] == (0, 0, 1)
+
+
+def test_what_waits_is_called_where_the_rest_raises_and_not_again() -> None:
+    better = split(TEXT, FUNCTION, (LINE,))
+    assert better is not None
+    module = ModuleType("books")
+    exec(compile(better, "books.py", "exec"), module.__dict__)
+    torch._dynamo.reset()
+    model = module.__dict__["Model"]()
+    called = torch.compile(model, backend="eager")
+    called(torch.ones(4, 3), torch.arange(4) % 3)
+    with pytest.raises(IndexError):  # of the method, in its first call
+        called(torch.ones(4, 3), torch.arange(4))
+    assert not module.__dict__["added"]
+    tables = [int(block.meter.table.sum()) for block in model.blocks]
+    called(torch.ones(4, 3), torch.arange(4) % 3)
+    assert [int(block.meter.table.sum()) for block in model.blocks] == [n + 4 for n in tables]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # the state, or the object, is read in what is compiled
+        ("return y.sigmoid()", "return y.sigmoid() * self.meter.accuracy()"),
+        ("return y.sigmoid()", "return y.sigmoid() * self.meter.total"),
+        ("return y.sigmoid()", "return y.sigmoid() * len(getattr(self.meter, 'seen'))"),
+        ("return x.sum()", "return x.sum() * self.blocks[0].meter.total"),
+        ("return y.sigmoid()", "return noted(y.sigmoid(), self.meter)"),
+        ("def accuracy(self)", "def __len__(self)"),
+        ("return x.sum()", "return x.sum() + TABLE.sum()\n\n\nTABLE = Block().meter.table"),
+        (
+            "return x.sum()",
+            "return x.sum() * keeper.value\n\n\nkeeper = keeping(Block().meter.table)\n\n\ndef keeping(t): ...",
+        ),
+        (
+            "self.table.trace() / max(self.table.sum(), 1)",
+            "self.table\n\n\nTABLE = Meter(3).accuracy()\n\n\ndef forward(y):\n    return y * TABLE.sum()",
+        ),
+        (CALL, "self.meter.update(y, [target])"),
+        # the result is used, or the call is another one as well
+        (CALL, f"y = y + {CALL}"),
+        (CALL, f"{CALL}\n        meter = self.meter\n        meter.update(x, target)"),
+        (CALL, f"{CALL}\n        self.meter._note(1)"),
+        (CALL, f"{CALL}\n        self.meter.update(*both(y, target))"),
+        (CALL, f"try:\n            {CALL}\n        except IndexError:\n            pass"),
+        (CALL, f"with torch.autocast('cpu'):\n            {CALL}"),
+        # the method is not known
+        ("self.meter = Meter(CLASSES)", "self.meter = made_elsewhere()"),
+        ("self.meter = Meter(CLASSES)", "self.meter = meter"),
+        ("class Meter:", "class Meter(Elsewhere):"),
+        ("    def update", "    @noted\n    def update"),
+        ("\nclass Model", "\nBlock().meter.update = print\n\n\nclass Model"),
+        ("\nclass Model", "\nsetattr(Meter, name, print)\n\n\nclass Model"),
+        ("    def accuracy", "    update = noted(update)\n\n    def accuracy"),
+        ("\nclass Model", "\nclass Meter:\n    pass\n\n\nclass Model"),
+        # it changes what it is given, or does more than to keep books
+        ("pred = logits", "logits.mul_(0)\n        pred = logits"),
+        ("pred = logits", "logits += 1\n        pred = logits"),
+        ("pred = logits", "logits[0] = 1\n        pred = logits"),
+        ("pred = logits", "same = logits\n        same += 1\n        pred = logits"),
+        ("pred = logits", "print('now')\n        pred = logits"),
+        ("pred = logits", "logits = logits + torch.rand_like(logits)\n        pred = logits"),
+        ("pred = logits", "global LAST\n        LAST = 1\n        pred = logits"),
+        ("pred = logits", "assert len(logits) > 1\n        pred = logits"),
+        ("pred = logits", "SEEN.append(1)\n        pred = logits"),
+        # it keeps what others may change, or reads it
+        ("self.seen[p] += 1", "self.seen[p] += OTHERS[p]"),
+        ("self.total += logits.sum().item()", "self.last = logits\n        self.total += 1"),
+        ("self.total += logits.sum().item()", "self.total += logits.sum()"),
+        ("self.total += logits.sum().item()", "self.rows.append(pred)\n        self.total += 1"),
+        ("self.total += logits.sum().item()", "self.seen[logits[0, 0]] = 1\n        self.total += 1"),
+        ("self.classes = classes", "self.classes = Block.classes"),
+        ("Meter(CLASSES)", "Meter(self.layer.weight)"),
+    ],
+)
+def test_what_may_be_seen_to_wait_does_not(old: str, new: str) -> None:
+    assert old in TEXT
+    text = TEXT.replace(old, new).replace("self.classes = classes", "self.classes, self.rows = classes, []")
+    if old == "self.classes = classes":
+        text = TEXT.replace(old, new)
+    assert split(TEXT.replace("self.classes = classes", "self.classes, self.rows = classes, []"), FUNCTION, (LINE,))
+    assert split(text, FUNCTION, (LINE,)) is None
+
+
+# -- what counts by itself
+
+COUNTED = """
+class Meter:
+    def __init__(self):
+        self.seen = Counter()
+
+    def record(self, ids):
+        self.seen.update(ids.flatten().tolist())
+        return self
+"""
+COUNTING = "self.seen.update(ids.flatten().tolist())"
+
+
+@pytest.mark.parametrize("made", ["Counter()", "set()", "{0}"])
+def test_what_a_counter_or_a_set_is_updated_with_is_kept(made: str) -> None:
+    text = HEAD + COUNTED + MODEL.replace(CALL, "y = y + 0 * int(self.meter.record(target) is None)")
+    text = text.replace("Meter(CLASSES)", "Meter()").replace("Counter()", made)
+    assert collects(text, text.split("\n").index(f"        {COUNTING}") + 1)
+    better = split(text, FUNCTION, (COUNTING,))
+    assert better is not None
+    assert "owner.seen.update(value.tolist())" in better
+    wanted, _ = trained(text, "")
+    found, numbers = trained(better, "aot_eager")
+    torch.testing.assert_close(found, wanted)
+    assert numbers == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Counter()", "made_elsewhere()"),
+        ("Counter()", "torch.nn.Linear(2, 2)"),
+        (".flatten().tolist()", ""),
+        ("return self", "return len(self.seen)"),
+    ],
+)
+def test_an_update_of_something_else_is_not_kept(old: str, new: str) -> None:
+    text = HEAD + COUNTED + MODEL.replace(CALL, "y = y + int(self.meter.record(target) is None)")
+    text = text.replace("Meter(CLASSES)", "Meter()")
+    assert split(text, FUNCTION, (COUNTING,)) is not None
+    line = COUNTING.replace(old, new)
+    assert split(text.replace(old, new), FUNCTION, (line,)) is None
+
+
+def test_it_is_offered_where_the_graph_breaks_in_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = str(tmp_path / "books.py")
+    monkeypatch.setitem(linecache.cache, file, (len(TEXT), None, TEXT.splitlines(keepends=True), file))
+    module = ModuleType("books")
+    exec(compile(TEXT, file, "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        compiled = torch.compile(module.__dict__["Model"](), backend="eager")
+        for _ in range(2):
+            compiled(torch.ones(4, 3), torch.arange(4) % 3)
+    offers = observed(lens.recording, Ownership((str(tmp_path),))).offers
+    splits = [one for one in offers if isinstance(one.edit, Split)]
+    assert splits
+    assert all("gives a method that keeps books" in one.price for one in splits)
+    assert any(split(TEXT, FUNCTION, one.edit.collected) for one in splits if isinstance(one.edit, Split))
