@@ -103,6 +103,7 @@ STAYS = {
     "a view": "    n = z.sum().item()\n    return x.reshape(-1), n\n",
     "what is drawn": "    n = z.sum().item()\n    return torch.rand_like(x).mean() + n\n",
     "what may be another's": "    n = z.sum().item()\n    return self.x.mean() + n\n",
+    "what may be in a list": "    self.seen.append(z.sum().item())\n    return torch.stack(y).mean()\n",
     "what a name is then": "    x = y * z.sum().item()\n    return x.mean()\n",
 }
 
@@ -119,6 +120,7 @@ CHANGES = {
     "by a setting": "    n = z.sum().item()\n    torch.set_grad_enabled(False)\n    return x.mean() + n\n",
     "by a block": "    n = z.sum().item()\n    with torch.no_grad():\n        n = x.mean() + n\n    return n\n",
     "by out=": "    n = z.sum().item()\n    torch.sin(y, out=z)\n    return x.mean() + n\n",
+    "a tensor that is called as a logger": "    n = z.sum().item()\n    log = x\n    log.clamp_(1)\n    return x.mean() + n\n",
     "a list": "    n = z.sum().item()\n    y.append(z)\n    return torch.stack(y).mean() + n\n",
 }
 

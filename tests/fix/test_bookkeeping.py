@@ -799,6 +799,30 @@ def around():
 
     return f
 """,
+    "a random number after an early return": """
+def f(model, x):
+    y = x * 2
+    if y.sum() > 3:
+        print("large")
+        return None
+    return y + torch.rand_like(y)
+""",
+    "a layer after an early return": """
+def f(model, x):
+    y = x * 2
+    if y.sum() > 3:
+        print("large")
+        return None
+    return model.head(y)
+""",
+    "a largest value of what may be empty after an early return": """
+def f(model, x):
+    y = x * 2
+    if y.sum() > 3:
+        print("large")
+        return None
+    return y.amax(dim=0)
+""",
     "no books": """
 def f(x):
     return x * 2

@@ -158,6 +158,7 @@ NOT_KEPT: dict[str, tuple[str, str, str]] = {
     "a method that it calls reads it": (BEST, "return y.relu()", "return y.relu() + len(self.report())"),
     "the caller reads it": (BEST, "return x.sum()", "return x.sum() * self.parts[0].best"),
     "something reads attributes that it does not name": (BEST, "return x.sum()", "return x.sum() + len(vars(self))"),
+    "the object is handed to what it was given": (BEST, "return y.relu()", "return y.relu() * self.by(self)"),
     "it is a property": (BEST, "    def report(self)", "    best = 1\n\n    def best(self): ...\n\n    def report(self)"),
     "a number is read later": (BEST, "return y.relu()", "return y.relu() * top"),
     "a tensor is kept": ("\n        self.last = y\n        self.best = y.max().item()\n", "self.last = y\n", "self.last = y\n"),
@@ -205,6 +206,20 @@ def test_what_may_do_something_else_later_is_done_there(keeps: str, old: str, ne
     text = program(keeps)
     assert old in text
     assert made_two(keeps, text=text.replace(old, new)) is None
+
+
+def test_what_raised_is_not_done_again_at_the_next_call() -> None:
+    new = made_two("\n        self.seen = int(y.max().item())\n")
+    assert new is not None
+    module = ModuleType("states")
+    exec(compile(new, "states.py", "exec"), module.__dict__)
+    model = module.__dict__["Model"]()
+    compiled = torch.compile(model, backend="eager")
+    for _ in range(2):
+        with pytest.raises(ValueError, match="NaN"):
+            compiled(torch.full((2, 4), torch.nan))
+        compiled(torch.ones(2, 4))
+    assert model.parts[1].seen == int(model.parts[1].layer(model.parts[0](torch.ones(2, 4))).max())
 
 
 def test_what_is_kept_on_a_condition_that_compiled_code_asks_for_waits_there() -> None:
