@@ -123,3 +123,19 @@ def test_a_number_that_an_object_holds_may_be_a_tensor_and_a_count_is_exact() ->
     assert not differing(0.50001, 0.5)
     assert differing(1_000_001, 1_000_000) == ("net.seen",)
     assert differing(0.51, 0.5) == ("net.seen",)
+
+
+def test_of_a_list_of_times_those_are_unsure_too_that_are_alike_in_two_runs() -> None:
+    known = [
+        "net.times[0]",
+        "net.times[1]",
+        "net.times[2]",
+        "net.log[0][0]",
+        "net.log[0][1]",
+        "net.of['a']",
+        "net.seen",
+    ]
+    assert results.with_most_of_lists(("net.times[0]", "net.times[2]", "net.log[0][0]", "net.of['b']"), known) == (
+        "net.times[0]", "net.times[2]", "net.log[0][0]", "net.of['b']", "net.times[1]",
+    )  # fmt: skip
+    assert results.with_most_of_lists(("net.times[0]",), known) == ("net.times[0]",)  # that one alone

@@ -166,6 +166,20 @@ def names_that_differ(kept: Iterable[Kept], reference: Iterable[Kept]) -> tuple[
     return tuple(one.name for one, other in both if not _is_alike(one.value, other.value))
 
 
+def with_most_of_lists(names: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return names with those of all values of lists of which most are among them, of short times: some are alike."""
+    all_known = list(known)
+    inside, of_all = Counter(map(_list_of, names)), Counter(map(_list_of, all_known))
+    alike = (one for one in all_known if _list_of(one) and 2 * inside[_list_of(one)] > of_all[_list_of(one)])
+    return tuple(dict.fromkeys((*names, *alike)))
+
+
+def _list_of(name: str) -> str:
+    """The name of the list that a named value is an element of; empty of any other."""
+    owner, _, number = name.removesuffix("]").rpartition("[")
+    return owner if number.isdigit() else ""
+
+
 def named_difference(kept: Sequence[Kept], reference: Sequence[Kept], name: str) -> Difference:
     """Return how a named value of two runs differs."""
     one, other = (next(k for k in side if k.name == name) for side in (kept, reference))

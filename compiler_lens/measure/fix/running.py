@@ -145,10 +145,11 @@ class _Run(Struct, frozen=True):
             found, difference = results.compared(keeper.kept, reference, noisy)
             zeros = results.zero_gradients(keeper.kept, reference)
             others = results.names_that_differ(keeper.kept, reference)
+            unsure = results.with_most_of_lists(others, (one.name for one in reference if one.name))
             sure = [] if ALL in plan.unsure else [name for name in others if name not in plan.unsure]
             if found is Results.EQUAL and sure:
                 found, difference = Results.DIFFER, results.named_difference(keeper.kept, reference, sure[0])
-            return replace(outcome, results=found, difference=difference, zero_gradients=zeros, unsure=others)
+            return replace(outcome, results=found, difference=difference, zero_gradients=zeros, unsure=unsure)
         return outcome
 
     def _with_others(self, outcome: Outcome) -> Outcome:
