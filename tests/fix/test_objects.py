@@ -79,25 +79,22 @@ STATISTICS = """\
         compiled(net, torch.randn(4, 8))
     """
 
-REFUSED = {
-    "a cache that a skipped call writes to": (CACHE, "`cache.n` at the end differs by 1"),
-    "random numbers that a skipped call draws": (NOISE, "random generator"),
-    "statistics of a call that is to be skipped": (STATISTICS, "`argument 1.head.0.num_batches_tracked` after call 1"),
+NOT_OFFERED = {
+    "a cache that a skipped call writes to": CACHE,
+    "random numbers that a skipped call draws": NOISE,
+    "statistics of a call that is to be skipped": STATISTICS,
 }
 
 
-@pytest.mark.parametrize(("program", "said"), REFUSED.values(), ids=REFUSED)
-def test_a_split_that_changes_what_stays_behind_is_refused(
-    program: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("program", NOT_OFFERED.values(), ids=NOT_OFFERED)
+def test_a_split_that_changes_what_stays_behind_is_not_offered(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(dedent(program))
     main(["fix", "--json", str(script)])
     found = json.loads(capsys.readouterr().out)
-    (split,) = (one for one in found["tried"] if one["offer"].endswith("_computed(…): …"))
-    assert split["results"] == "differ"
-    assert said in split["difference"]
-    assert not split["helps"]
+    assert not [one["offer"] for one in found["tried"] if one["offer"].endswith("_computed(…): …")]
 
 
 LOGGED = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from compiler_lens.recording.model import BreakCause, Compilation
+from compiler_lens.recording.source_text import expression
 
 _ASKED = " when making fake tensor call"  # how types of such breaks end: `TypeError when making fake tensor call`
 _GOT = "): got "  # before the error, after the call with all its arguments
@@ -36,7 +37,7 @@ def failure_of(compilation: Compilation) -> BreakCause | None:
 def _in_words(error: str) -> str:
     """Return `ValueError: no` of `ValueError('no')`."""
     try:
-        match ast.parse(error, mode="eval").body:
+        match expression(error):
             case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str(message))]):
                 return f"{name}: {message.strip()}"
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a repr of its own

@@ -266,8 +266,7 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
 
 _ENDS = (
     "`{name}` is Python from `{line}` on, at each call, also where `fullgraph=True` is asked for; what it computes"
-    " before is `{inner}`, which is compiled; compiled code that calls `{name}` breaks its graph there, and cannot be"
-    " exported whole"
+    " before is `{inner}`, which is compiled"
 )
 _MOVED = ", with what it computes of tensors in any case from there on"
 _LAYERS = (
@@ -275,6 +274,7 @@ _LAYERS = (
 )
 
 
+_CALLED = "; compiled code that calls `{name}` breaks its graph there, and cannot be exported whole"
 _ENDS_WITH = "; `{marked}` is Python as well, by your own mark, with all that it calls"
 
 
@@ -302,7 +302,7 @@ def _ends_at(
         said = _ENDS.format(name=name, line=begins, inner=inner)
         said += (_MOVED if found.moved else "") + (_LAYERS if found.has_layers else "")
         said += _ENDS_WITH.format(marked=mark.name) if mark else ""
-        said += _PASSED_OVER if edits.logs(text, name) else ""
+        said += (_PASSED_OVER if edits.logs(text, name) else "") + _CALLED.format(name=name)
         edit = edits.EndApart(defined.file, name, code, mark.lines if mark else None)
         yield Offer(
             target, edit, said, is_last_resort=True, keeps_computed=True,

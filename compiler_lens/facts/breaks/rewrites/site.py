@@ -308,15 +308,18 @@ def _is_for_types(node: ast.AST) -> bool:
     return False
 
 
-@lru_cache(maxsize=16)
 def _torch_name(scopes: tuple[ast.AST, ...]) -> str:
     """Return what torch is called in the innermost of some scopes; empty where none of them imports it."""
-    for scope in reversed(scopes):
-        for alias in (a for node in _in_scope(scope) if isinstance(node, ast.Import) for a in node.names):
-            if alias.name == "torch":
-                return alias.asname or "torch"
-            if alias.name.startswith("torch.") and not alias.asname:  # with one, that is the submodule's
-                return "torch"
+    return next(filter(None, map(_imported_torch, reversed(scopes))), "")
+
+
+@lru_cache(maxsize=64)  # a module's is asked for at each of its breaks
+def _imported_torch(scope: ast.AST) -> str:
+    for alias in (a for node in _in_scope(scope) if isinstance(node, ast.Import) for a in node.names):
+        if alias.name == "torch":
+            return alias.asname or "torch"
+        if alias.name.startswith("torch.") and not alias.asname:  # with one, that is the submodule's
+            return "torch"
     return ""
 
 
