@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from compiler_lens.cli import main
-from compiler_lens.measure.fix.objects import held
+from compiler_lens.measure.fix.objects import generators, held
 
 CACHE = """\
     import torch
@@ -155,3 +155,15 @@ def test_what_torch_puts_on_a_compiled_module_is_no_state_of_the_program() -> No
     found = held([("net", torch.compile(model, backend="eager"))], with_weights=False)
     assert found["net._orig_mod.calls"] == 3
     assert not [name for name in found if "_torchdynamo" in name]
+
+
+def test_random_generators_are_told_apart_where_torch_has_no_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_tensor: torch.Tensor) -> None:
+        raise RuntimeError("Numpy is not available")
+
+    torch.manual_seed(0)
+    before = generators()
+    monkeypatch.setattr(torch.Tensor, "numpy", missing)
+    assert generators() == before
+    torch.rand(1)
+    assert generators() != before

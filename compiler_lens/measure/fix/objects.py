@@ -57,7 +57,7 @@ def generators() -> dict[str, str]:
 
     Python's is none of them: who compiles draws from it, too.
     """
-    states = {"torch": torch.get_rng_state().numpy().tobytes()}
+    states = {"torch": bytes(torch.get_rng_state().tolist())}  # torch may be there without NumPy
     if numpy := sys.modules.get("numpy.random"):
         _, numbers, place, *_ = numpy.get_state()
         states["numpy"] = numbers.tobytes() + str(place).encode()
