@@ -214,8 +214,9 @@ def _hook_inductor_if_there(tap: Tap, record: FrameRecord) -> None:
 def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
     if tap.later("Dynamo graph", lambda moment: _note_graph(tap, moment, GraphStage.DYNAMO, graph_module)):
         return  # of an eager backend: nothing is made of the graph, or changes it
-    _note_graph(tap, tap.moment(), GraphStage.DYNAMO, graph_module)
-    record = tap.here()
+    moment = tap.moment()
+    _note_graph(tap, moment, GraphStage.DYNAMO, graph_module)
+    record = moment.record
     if not record.is_eager:
         record.program = graphs.fingerprint(graph_module)
         _hook_inductor_if_there(tap, record)

@@ -1350,25 +1350,8 @@ class math_of_item(Case):
         return x * x.mean().detach().exp()
 
 
-class branch_on_numpy_random(Case):
+class branch_on_numpy_random(test_of_drawn_number):
     config = {"capture_scalar_outputs": True}
-
-    def inputs():
-        np.random.seed(3)
-        return (torch.ones(3),)
-
-    def broken(x):
-        return x + 1 if np.random.uniform(0, 1) > 0.5 else x - 1
-
-    def mended_inputs():
-        np.random.seed(3)
-        return torch.ones(3), torch.tensor(np.random.uniform(0, 1) > 0.5)
-
-    def mended(x, drawn):
-        return torch.where(drawn, x + 1, x - 1)
-
-    def matters(result):
-        return result.shape
 
 
 class number_not_known(Case):

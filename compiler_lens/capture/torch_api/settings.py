@@ -62,7 +62,7 @@ class Settings:
                 does.
         """
         look = self._look
-        if look is None or not (self._is_as_it_was(look, heard) and repr(look.changeable) == look.said):
+        if look is None or not (self._stands(look, heard) and repr(look.changeable) == look.said):
             look = self._look = _look()
             self._look_closely(look, heard)
         if dynamic is None:
@@ -70,7 +70,7 @@ class Settings:
         patched = {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
         return {name: value for name, value in look.lines.items() if (name, value) not in patched}
 
-    def _is_as_it_was(self, look: _Look, heard: AbstractSet[str] | None) -> bool:
+    def _stands(self, look: _Look, heard: AbstractSet[str] | None) -> bool:
         close: _Close | None = getattr(self._local, "close", None)
         if (
             close is not None

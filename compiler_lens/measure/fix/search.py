@@ -186,8 +186,7 @@ class Search:
         rest = tuple(one for one in best.offers if one is not split)
         others = {one.edit: one for trial in self._tried for one in trial.offers if one.target.key == split.target.key}
         found = [self._try(self._first, (*rest, one)) for one in others.values() if not isinstance(one.edit, Split)]
-        better = [one for one in found if one is not None and one.observed.whole_cost < best.observed.whole_cost]
-        return any(self._walk(one) for one in better)
+        return self._goes_on(found, best)
 
     def _improved_without_marks(self, best: Trial) -> bool:
         """Try the very last offers in place of the last resorts, of which some leave graph breaks on purpose."""
@@ -197,7 +196,10 @@ class Search:
         base = (self._try(self._first, rest) or self._states.get(rest)) if rest else self._first
         if base is None:
             return False
-        found = [self._try(base, (one,)) for one in base.observed.offers if one.is_final]
+        return self._goes_on([self._try(base, (one,)) for one in base.observed.offers if one.is_final], best)
+
+    def _goes_on(self, found: Iterable[State | None], best: Trial) -> bool:
+        """Go on from the first state that costs less than a trial; return whether there is one."""
         better = [one for one in found if one is not None and one.observed.whole_cost < best.observed.whole_cost]
         return any(self._walk(one) for one in better)
 
