@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import only_says, said_by
 from compiler_lens.facts.breaks.rewrites.effects import changes_nothing
-from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import (
     called,
     calls_in,
@@ -28,12 +28,10 @@ from compiler_lens.facts.measured.collected import ADDING, INNER, added, collect
 from compiler_lens.facts.measured.kept import keeping
 from compiler_lens.facts.measured.reached import come_to, identifiers, is_taken
 from compiler_lens.facts.measured.unanswered import waiting
-from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import Sources, first_line
+from compiler_lens.recording.source_text import first_line
 
 # Of a function that torch.compile is given, `torch.compiler.disable(recursive=False)` is taken off again (torch 2.13).
 MARK = "_dynamo.decorators.skip"
-_FILE = "text.py"
 # fmt: off
 _CHANGING = ADDING | {"insert", "pop", "popleft", "remove", "clear", "sort", "reverse"}
 _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.process_time", "perf_counter"})
@@ -43,7 +41,10 @@ _LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits",
 _OF_SOME = frozenset({"amax", "amin", "argmax", "argmin", "max", "median", "min", "mode"})
 _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
 _CONTEXTS = frozenset({"autocast", "enable_grad", "inference_mode", "no_grad"})  # which raise what is raised in them
-_NEVER = (ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete)
+_NEVER = (
+    ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete, ast.FunctionDef,
+    ast.ClassDef,
+)
 # fmt: on
 
 
@@ -102,14 +103,9 @@ def books(text: str, name: str) -> Books | None:
     """Return what a function, by its qualified name, has of both; None where they cannot be told apart."""
     tree = parsed(text)
     function = function_named(tree, name) if tree else None
-    if not isinstance(function, ast.FunctionDef) or not _is_plain(function):
+    if not isinstance(function, ast.FunctionDef) or not may_be_two(function):
         return None
-    if not all(dotted(getattr(mark, "func", mark)).endswith("torch.compile") for mark in function.decorator_list):
-        return None
-    first = function.body[0]
-    site = site_at(
-        Sources({_FILE: text}), SourceLine(_FILE, first.lineno, "", text.split("\n")[first.lineno - 1].strip())
-    )
+    site = site_in(text, function.body[0].lineno)
     if site is None or not site.has_torch_at_top:
         return None
     last = function.body[-1]
@@ -119,13 +115,16 @@ def books(text: str, name: str) -> Books | None:
     return _told_apart(site, function, function.body[:-1] if returned else function.body, returned)
 
 
-def _is_plain(function: ast.FunctionDef) -> bool:
+def may_be_two(function: ast.FunctionDef) -> bool:
+    """Return whether a function may be divided between two of its statements, each of which has lines of its own."""
     arguments, body = function.args, function.body
+    marks = [dotted(getattr(mark, "func", mark)) for mark in function.decorator_list]
     nested = [n for one in body for n in ast.walk(one)]
     starts = zip([function.lineno, *(one.end_lineno or 0 for one in body)], body, strict=False)
     return (
-        not (arguments.vararg or arguments.kwarg)
-        and not any(isinstance(n, (*_NEVER, ast.FunctionDef, ast.ClassDef)) for n in nested)
+        all(mark.endswith("torch.compile") for mark in marks)
+        and not (arguments.vararg or arguments.kwarg)
+        and not any(isinstance(n, _NEVER) for n in nested)
         and all(end < one.lineno for end, one in starts)
     )
 

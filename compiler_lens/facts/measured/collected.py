@@ -9,17 +9,15 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import only_says
-from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_pure_call, parameters
 from compiler_lens.facts.measured.called import named_functions
 from compiler_lens.facts.measured.reached import free, identifiers, reached
-from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import Sources, first_line
+from compiler_lens.recording.source_text import first_line
 
 INNER = "_computed"  # after the name of the part that is compiled
 ADDING = frozenset({"append", "extend", "add", "appendleft"})
 OF_ANY = frozenset({"vars", "dir", "getattr", "__dict__"})  # what reads attributes that it does not name
-_FILE = "text.py"
 _OF_SETS = frozenset({"add", "sort", "pow", "div", "sub"})  # which other things than tensors have, too
 _LISTS = frozenset({"list", "deque", "set"})  # what is called for a new one
 _COUNTERS = frozenset({"Counter", "dict", "set"})  # of which `update` adds numbers, and keeps nothing else
@@ -73,8 +71,7 @@ def collects(text: str, line: int) -> bool:
 
 
 def _collected(text: str, line: int) -> Collected | None:
-    at = text.split("\n")[line - 1].strip() if line <= text.count("\n") + 1 else ""
-    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, line, "", at)) if at else None
+    site = site_in(text, line)
     call = added(site, site.statement, ADDING | {"update"}) if site else None
     if site is None or call is None or not isinstance(call.func, ast.Attribute) or called(call) == "extend":
         return None
@@ -147,11 +144,9 @@ def _is_new_counter(node: ast.expr | None) -> bool:
     return False
 
 
-def _is_read_within(text: str, code: str, name: str) -> bool:
+def _is_read_within(found: Collected, text: str, name: str) -> bool:
     """Return whether a list that a line adds to is read where compiled code may come: it would lack what is added."""
-    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
-    found = _collected(text, places[0]) if len(places) == 1 else None
-    if found is None or found.site.function is None:
+    if found.site.function is None:
         return True
     inner = [f"{name}{INNER}", *(key for key, one in named_functions(text) if one is found.site.function)]
     nodes = [n for one in reached(text, [name, *inner]) for n in ast.walk(one) if n is not found.owner]
@@ -181,11 +176,11 @@ def collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
         code: the line.
         name: the function's that is to have those lines, qualified.
     """
-    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
-    found, tree = _collected(text, places[0]) if len(places) == 1 else None, parsed(text)
+    line, tree = only_line(text, code), parsed(text)
+    found = _collected(text, line) if line else None
     if found is None or tree is None or found.site.statement.lineno != found.site.statement.end_lineno:
         return None
-    if _is_read_within(text, code, name) or not has_lines(found.site, found.site.statement):
+    if _is_read_within(found, text, name) or not has_lines(found.site, found.site.statement):
         return None
     site, call = found.site, found.call
     new = free("added", identifiers([tree]))

@@ -18,21 +18,15 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, Function, called, calls_in, dotted, parameters
 from compiler_lens.facts.measured.beforehand import OF_DISTRIBUTIONS, beforehand, has_distributions
-from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed, surely_stored
+from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed, may_be_two, surely_stored
 from compiler_lens.facts.measured.called import function_named, qualified
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.reached import is_taken
-from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import LOOPS, Sources
+from compiler_lens.recording.source_text import LOOPS
 
-_FILE = "text.py"
-_NEVER = (
-    ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete, ast.FunctionDef,
-    ast.ClassDef, ast.Lambda,
-)  # fmt: skip
 _MOST = 12  # calls and operators in an end: more than that is no check, and worth a graph
 _HEAVY = frozenset({"addmm", "bmm", "conv1d", "conv2d", "conv3d", "einsum", "linear", "matmul", "mm",
                     "scaled_dot_product_attention"})  # fmt: skip
@@ -87,11 +81,13 @@ def ending(text: str, name: str, code: str) -> Ending | None:
 def _ending(text: str, name: str, code: str) -> Ending | None:
     tree = parsed(text)
     function = function_named(tree, name) if tree else None
-    if tree is None or not isinstance(function, ast.FunctionDef) or not _is_plain(function):
+    if tree is None or not isinstance(function, ast.FunctionDef) or not may_be_two(function):
+        return None
+    if any(isinstance(n, ast.Lambda) for n in _nodes(function.body)):
         return None
     lines, body = text.split("\n"), function.body
     with_it = [n for n, one in enumerate(body) if any(line.strip() == code for line in lines[_span(one)])]
-    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, body[0].lineno, "", lines[body[0].lineno - 1].strip()))
+    site = site_in(text, body[0].lineno)
     if site is None or not site.has_torch_at_top or len(with_it) != 1:
         return None
     loop, functions = _loop_around(body[with_it[0]], code, lines), _known(tree, name)
@@ -173,7 +169,7 @@ def _with_argument_apart(text: str, name: str, code: str) -> tuple[str, str, str
             return None
     if callee is None:
         return None
-    site = site_at(Sources({_FILE: text}), SourceLine(_FILE, there[0].lineno, "", code))
+    site = site_in(text, there[0].lineno)
     if site is None:
         return None
     taken = [one for one in parameters(callee) if one != "self"]
@@ -232,17 +228,6 @@ def _edited(found: Ending, lines: Sequence[str]) -> Sequence[str]:
 
 def _span(one: ast.stmt) -> slice:
     return slice(one.lineno - 1, one.end_lineno)
-
-
-def _is_plain(function: ast.FunctionDef) -> bool:
-    marks = [dotted(getattr(mark, "func", mark)) for mark in function.decorator_list]
-    starts = zip([function.lineno, *(one.end_lineno or 0 for one in function.body)], function.body, strict=False)
-    return (
-        all(mark.endswith("torch.compile") for mark in marks)
-        and not (function.args.vararg or function.args.kwarg)
-        and not any(isinstance(n, _NEVER) for n in _nodes(function.body))
-        and all(end < one.lineno for end, one in starts)
-    )
 
 
 def _known(tree: ast.Module, name: str) -> Mapping[str, Function]:

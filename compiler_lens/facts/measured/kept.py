@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import said_by
-from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, parameters
 from compiler_lens.facts.measured.called import named_functions, qualified
 from compiler_lens.facts.measured.collected import (
@@ -27,11 +27,8 @@ from compiler_lens.facts.measured.collected import (
     with_list,
 )
 from compiler_lens.facts.measured.reached import free, identifiers, reached
-from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import Sources
 
 _KEPT = "_kept"  # after the name of the function that has the statements
-_FILE = "text.py"
 _OF_NUMBERS = frozenset({"min", "max", "abs", "round", "float", "int", "bool"})
 # What a number may be made of, beside names, attributes and calls.
 _PARTS = (
@@ -80,8 +77,8 @@ def keeping(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
         code: a line of what keeps state.
         name: the function's that is to have those lines, qualified.
     """
-    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
-    found, tree = _kept(text, places[0]) if len(places) == 1 else None, parsed(text)
+    line, tree = only_line(text, code), parsed(text)
+    found = _kept(text, line) if line else None
     if found is None or tree is None or _is_used_within(found, text, name):
         return None
     used = identifiers([tree])
@@ -97,9 +94,7 @@ def keeping(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
 
 
 def _kept(text: str, line: int) -> Kept | None:
-    lines = text.split("\n")
-    at = SourceLine(_FILE, line, "", lines[line - 1].strip() if line <= len(lines) else "")
-    site, tree = site_at(Sources({_FILE: text}), at) if at.code else None, parsed(text)
+    site, tree = site_in(text, line), parsed(text)
     function = site.function if site else None
     if site is None or tree is None or not isinstance(function, ast.FunctionDef) or is_for_eager(site):
         return None

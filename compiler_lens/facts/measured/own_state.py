@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import IntEnum
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -322,13 +324,27 @@ def _is_defined(tree: ast.Module, name: str) -> bool:
 
 def values_of(tree: ast.AST, name: str) -> Sequence[tuple[ast.Attribute, ast.expr]] | None:
     """Return what a file assigns to an attribute, with the places; None where it does not all show."""
-    found: list[tuple[ast.Attribute, ast.expr]] = []
-    pairs = [pair for node in ast.walk(tree) for pair in _assigned(node)]
-    found += [(one, value) for one, value in pairs if isinstance(one, ast.Attribute) and one.attr == name]
-    nodes = list(ast.walk(tree))
-    added = {n.target for n in nodes if isinstance(n, ast.AugAssign)}
-    stored = {n for n in nodes if isinstance(n, ast.Attribute) and n.attr == name and not isinstance(n.ctx, ast.Load)}
-    return found if stored - added == {one for one, _ in found} else None
+    values, stored = _attributes(tree)
+    found = values.get(name, [])
+    return found if stored.get(name, set()) == {one for one, _ in found} else None
+
+
+_Values = Mapping[str, list[tuple[ast.Attribute, ast.expr]]]
+
+
+@lru_cache(maxsize=4)
+def _attributes(tree: ast.AST) -> tuple[_Values, Mapping[str, set[ast.Attribute]]]:
+    """Return by name what a file assigns to attributes, and where it gives them a value but to add to the one there."""
+    values: _Values = defaultdict(list)
+    stored: Mapping[str, set[ast.Attribute]] = defaultdict(set)
+    added = {n.target for n in ast.walk(tree) if isinstance(n, ast.AugAssign)}
+    for node in ast.walk(tree):
+        for one, value in _assigned(node):
+            if isinstance(one, ast.Attribute):
+                values[one.attr].append((one, value))
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node not in added:
+            stored[node.attr].add(node)
+    return values, stored
 
 
 def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

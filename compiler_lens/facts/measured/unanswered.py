@@ -6,12 +6,13 @@ Compiled code only adds what the method is given to a list, and Python calls it 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import Function, called, dotted, parameters
 from compiler_lens.facts.measured.called import functions_in, named_functions, qualified
 from compiler_lens.facts.measured.collected import (
@@ -21,6 +22,7 @@ from compiler_lens.facts.measured.collected import (
     has_lines,
     is_for_eager,
     roots,
+    taking,
     with_list,
 )
 from compiler_lens.facts.measured.own_state import (
@@ -32,10 +34,8 @@ from compiler_lens.facts.measured.own_state import (
     values_of,
 )
 from compiler_lens.facts.measured.reached import free, identifiers, reached
-from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import Sources, first_line
+from compiler_lens.recording.source_text import first_line
 
-_FILE = "text.py"
 # What has a function run twice, or compute otherwise than after it.
 _OTHERWISE = frozenset({"autocast", "checkpoint", "set_default_dtype", "setattr"})
 _LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.JoinedStr)  # no tensors
@@ -76,7 +76,7 @@ class Later(Struct, frozen=True):
 def waits(text: str, line: int) -> bool:
     """Return whether a line calls a method that keeps books, or stands in one: the call may wait."""
     tree = parsed(text)
-    return tree is not None and _method_at(tree, list(_calls(text, tree)), line) is not None
+    return tree is not None and _method_at(tree, _calls(text, tree), line) is not None
 
 
 def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
@@ -87,23 +87,21 @@ def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
         code: the line of a call, or one of the method's.
         name: the function's that is to have those lines, qualified.
     """
-    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code]
-    tree = parsed(text)
-    if tree and len(places) == 1 and _waits_already(tree, places[0]):
+    line, tree = only_line(text, code), parsed(text)
+    if tree and line and _waits_already(tree, line):
         return text, []
-    found = _found(text, tree, places[0], name) if tree and len(places) == 1 else None
+    found = _found(text, tree, line, name) if tree and line else None
     if tree is None or found is None or len({tuple(one.made for one in given) for given in found.given}) != 1:
         return None
     if _is_used_within(found, text, tree, name):
         return None
     added = free("added", identifiers([tree]))
     there = identifiers(one for key, one in named_functions(text) if key == name)
-    waiting_calls, owner, values = free("calls", there), free("owner", there), free("values", there)
+    taken, owner, values = free("taken", there), free("owner", there), free("values", there)
     made = ", ".join(one.made.format(value=f"{values}[{i}]") for i, one in enumerate(found.given[0]))
     return _written(found, added), [
-        f"{waiting_calls} = {added}.copy()",
-        f"{added}.clear()",
-        f"for {owner}, {values} in {waiting_calls}:",
+        taking(added, taken),
+        f"for {owner}, {values} in {taken}:",
         f"    {owner}.{found.calls[0].method.name}({made})",
     ]
 
@@ -125,7 +123,7 @@ def _is_disabling(mark: ast.expr) -> bool:
 
 def _found(text: str, tree: ast.Module, line: int, name: str) -> Later | None:
     """Return the calls of the method at a line that compiled code may come to; None if they cannot wait."""
-    calls = list(_calls(text, tree))
+    calls = _calls(text, tree)
     method = _method_at(tree, calls, line)
     inside = {n for one in _compiled(text, name) for n in ast.walk(one)}
     return _later(tree, [one for one in calls if one.method is method and one.node in inside]) if method else None
@@ -137,27 +135,33 @@ def _compiled(text: str, name: str) -> Sequence[ast.AST]:
 
 def _method_at(tree: ast.Module, calls: Sequence[Call], line: int) -> ast.FunctionDef | None:
     """Return the method that is called at a line, or which comes to it, if a call of it may wait."""
-    here = [one for one in calls if one.site.statement.lineno <= line <= (one.site.statement.end_lineno or 0)]
-    for one in (*here, *calls):
+    here = [one for one in calls if _stands_in(line, one.site.statement)]
+    for one in (*here, *(one for one in calls if _stands_in(line, one.owner))):
         found = _later(tree, [one])
         within = [one.site.statement, *found.functions] if found else []
-        if any(part.lineno <= line <= (part.end_lineno or 0) for part in within):
+        if any(_stands_in(line, part) for part in within):
             return one.method
     return None
 
 
-def _calls(text: str, tree: ast.Module) -> Iterator[Call]:
-    """Yield the statements of a file that call a method of it, in functions."""
-    lines = text.split("\n")
+def _stands_in(line: int, node: ast.stmt) -> bool:
+    return node.lineno <= line <= (node.end_lineno or 0)
+
+
+@lru_cache(maxsize=4)  # they are looked for at each break of a file
+def _calls(text: str, tree: ast.Module) -> Sequence[Call]:
+    """Return the statements of a file that call a method of it, in functions."""
+    found: list[Call] = []
+    names = {name for one in ast.walk(tree) if isinstance(one, ast.ClassDef) for name in methods_of(one)}
     for node in dict.fromkeys(n for one in functions_in(tree) for n in ast.walk(one)):  # one may stand in another
         match node:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr=name)) as call):
-                at = SourceLine(_FILE, node.lineno, "", lines[node.lineno - 1].strip())
-                site = site_at(Sources({_FILE: text}), at) if next(roots(of), "") else None
+                site = site_in(text, node.lineno) if name in names and next(roots(of), "") else None
                 owner = _class_of(tree, site, of) if site else None
                 method = methods_of(owner).get(name) if owner else None
                 if site and owner and method and not is_for_eager(site):
-                    yield Call(site, call, owner, method)
+                    found.append(Call(site, call, owner, method))
+    return found
 
 
 def _class_of(tree: ast.Module, site: Site, of: ast.expr) -> ast.ClassDef | None:
@@ -172,10 +176,15 @@ def _class_of(tree: ast.Module, site: Site, of: ast.expr) -> ast.ClassDef | None
             values = [one.value for one in tree.body if isinstance(one, ast.Assign) and one.targets == stored]
         case _:
             return None
-    every = [one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
-    classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef) and every.count(one.name) == 1}
     names = {dotted(one.func) if isinstance(one, ast.Call) else "" for one in values}
-    return classes.get(names.pop()) if len(names) == 1 else None
+    return _classes(tree).get(names.pop()) if len(names) == 1 else None
+
+
+@lru_cache(maxsize=4)
+def _classes(tree: ast.Module) -> Mapping[str, ast.ClassDef]:
+    """Return the classes of a module of which there is one of a name."""
+    every = [one.name for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
+    return {one.name: one for one in tree.body if isinstance(one, ast.ClassDef) and every.count(one.name) == 1}
 
 
 def _is_stored(node: ast.Name) -> bool:

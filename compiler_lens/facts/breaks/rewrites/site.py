@@ -176,6 +176,19 @@ def site_at(sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN) 
     return Site(told, 1, statement, (), (), None, names)
 
 
+def site_in(text: str, line: int) -> Site | None:
+    """Return the statement at a line of a text."""
+    lines = _split(text)
+    there = lines[line - 1] if 0 < line <= len(lines) else ""
+    return _in_file(_with_line_feeds(text), line, {}) if there.strip() and len(there) <= _LONGEST_LINE else None
+
+
+def only_line(text: str, code: str) -> int | None:
+    """Return the number of the one line of a text that is a code, without blanks around it; None of none or several."""
+    places = [number for number, line in enumerate(_split(text), 1) if line.strip() == code]
+    return places[0] if len(places) == 1 else None
+
+
 def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site | None:
     tree = parsed(text)
     body: Sequence[ast.stmt] = tree.body if tree else ()
