@@ -27,15 +27,19 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
         return  # of a module torch compiles its own wrapper, too
     code = chain[-1].__code__
     in_place = module is not None and module is not wrapped
+    asker = asked.asker()
+    at = caller(sources.is_kept, asker)
     facts = {
         "function": chain[-1].__qualname__.replace("<locals>.", ""),
         "defined": {"file": code.co_filename, "line": code.co_firstlineno},
         "module": "" if module is None else type(module).__name__,
         "methods": [] if module is None else asked.other_methods(module, sources.is_kept)[:_METHODS],
         "in_place": in_place,
-        "is_dropped": not in_place and asked.is_dropped(),
+        "is_dropped": not in_place and asker is not None and asked.is_dropped(asker),
+        "file": at.file,
+        "line": at.line,
     }
-    _note(tap, "lens.compile_site", facts, owner_of(backend), waits=True)  # for the first call
+    tap.note_once("lens.compile_site", facts, owner_of(backend), waits=True)  # for the first call
 
 
 def _written(wrapped: Any, module: Any) -> list[FunctionType]:
@@ -108,9 +112,9 @@ def _forks(tap: Tap) -> None:
             session.begin_fork(at)
 
 
-def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None, *, waits: bool = False) -> tuple[str, int]:
+def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None) -> tuple[str, int]:
     at = caller(sources.is_kept)
-    tap.note_once(name, {**facts, "file": at.file, "line": at.line}, owner, waits=waits)
+    tap.note_once(name, {**facts, "file": at.file, "line": at.line}, owner)
     return at.file, at.line
 
 

@@ -366,7 +366,7 @@ class Tap(TraceHandler):
             self.local.guards = guard_manager, printed.guard_tree(guard_manager)
             self._catch_up(frame)
 
-    def hear_timed(self, read: Callable[[Mapping[str, Any]], Any], parameters: Mapping[str, Any]) -> None:
+    def hear_timed(self, event: Any) -> None:
         """Note the begin or end of a timed event. The smallest compilation has sixteen: no more is done than it takes.
 
         They wait beside their compilation until something of it is written. Nothing in here waits for anything, so the
@@ -374,7 +374,7 @@ class Tap(TraceHandler):
         """
         start = time.perf_counter()
         try:
-            row = structured_trace.timed_row(read(parameters))
+            row = structured_trace.timed_row(event)
             if row[1] not in structured_trace.BEGIN_AND_END:  # an instant
                 return
             context = dynamo.compile_context()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
@@ -37,8 +37,8 @@ class TraceHandler(logging.Handler):
         """Take a record from the locals of trace_structured(). Must not raise, either."""
         raise NotImplementedError
 
-    def hear_timed(self, read: Callable[[Mapping[str, Any]], Any], parameters: Mapping[str, Any]) -> None:
-        """Take a timed event, which `read` finds in the locals of a function of torch's. Must not raise, either."""
+    def hear_timed(self, event: Any) -> None:
+        """Take a timed event. Must not raise, either."""
         raise NotImplementedError
 
     def handle(self, record: logging.LogRecord) -> bool:
@@ -90,32 +90,31 @@ class WantedOnly(list[logging.Handler]):
         )
 
     def __bool__(self) -> bool:
+        frame = sys._getframe(1)  # noqa: SLF001 -- the one way to see who asks
         is_ours_alone = self == self._only_ours
+        if is_ours_alone and frame.f_code is self._trace_code:
+            caller = frame.f_back
+            if caller is not None and caller.f_code is self._timed_code:
+                self._ours.hear_timed(caller.f_locals.get(structured_trace.TIMED_EVENT))
+                return False
+            return self._is_left_to_torch(frame)
         if not is_ours_alone and self.others_listen:
             return True
-        frame = sys._getframe(1)  # noqa: SLF001 -- the one way to see who asks
-        if frame.f_code is not self._trace_code:
-            # The partitioner asks too, and renders extra graphs on failure if anybody listens.
-            return False
-        if not is_ours_alone:
-            # A LazyTraceHandler without a folder (no TORCH_TRACE) is to find out at a record that it has none to write.
-            return True
-        caller = frame.f_back
-        if caller is not None and caller.f_code is self._timed_code:
-            self._ours.hear_timed(structured_trace.event_of_caller, caller.f_locals)
-            return False
-        return self._is_left_to_torch(frame)
+        # The partitioner asks too, and renders extra graphs on failure if anybody listens. And a LazyTraceHandler
+        # without a folder (no TORCH_TRACE) is to find out at a record that it has none to write.
+        return frame.f_code is self._trace_code
 
     def _is_left_to_torch(self, frame: FrameType) -> bool:
         """Render a record ourselves, if we want it; True where it is not known how."""
         try:
             parameters = frame.f_locals
             name = structured_trace.name_of(parameters)
+            event = structured_trace.event(parameters) if name == TIMED else None
         except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become: it renders, and `handle` sees it
             return True
         if name == TIMED:
             self._timed_code = self._timed_code or structured_trace.code_of_timed(frame)
-            self._ours.hear_timed(structured_trace.event, parameters)
+            self._ours.hear_timed(event)
         elif is_wanted(name):
             self._ours.render(name, parameters)
         return False

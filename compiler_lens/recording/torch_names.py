@@ -115,6 +115,7 @@ def phase_of(name: str) -> Phase:
 
 
 # Texts among the metrics (CompilationMetrics in torch/_dynamo/utils.py): whole configurations, each as JSON, a shape
-# for every node, and stacks that `dynamo_start` and `dynamo_error` have in full.
+# for every node, stacks that `dynamo_start` and `dynamo_error` have in full, and versions, which stay as they are.
 UNREAD_METRICS = frozenset(("dynamo_config", "inductor_config", "functorch_config", "compiler_config",
-                            "graph_node_shapes", "stack_trace", "exception_stack_trace"))  # fmt: skip
+                            "graph_node_shapes", "stack_trace", "exception_stack_trace", "pytorch_version",
+                            "python_version", "triton_version", "cuda_version", "log_format_version"))  # fmt: skip

@@ -65,8 +65,8 @@ def module_in(wrapped: Any) -> Any:
     return wrapped if issubclass(type(wrapped), torch.nn.Module) else None
 
 
-def is_dropped() -> bool:
-    """Return whether the code that calls torch.compile now does nothing with what that returns, by its next step."""
+def asker() -> FrameType | None:
+    """Return the frame that calls torch.compile now; None if none does."""
     import torch
 
     made = getattr(torch.compile, "__code__", None)
@@ -75,10 +75,12 @@ def is_dropped() -> bool:
         if frame is None or frame.f_code is made:
             break
         frame = frame.f_back
-    caller = frame.f_back if frame is not None and frame.f_code is made else None
-    if caller is None:
-        return False
-    steps, at = caller.f_code.co_code, caller.f_lasti + 2
+    return frame.f_back if frame is not None and frame.f_code is made else None
+
+
+def is_dropped(frame: FrameType) -> bool:
+    """Return whether a frame does nothing with what its call returns that is under way, by its next step."""
+    steps, at = frame.f_code.co_code, frame.f_lasti + 2
     while at < len(steps) and steps[at] == _SKIPPED:
         at += 2
     return at < len(steps) and steps[at] == _DROPS

@@ -6,6 +6,7 @@ import linecache
 import sys
 import traceback
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 from msgspec import Struct
@@ -53,12 +54,17 @@ class Caller(Struct, frozen=True):
     door: Door | None = None  # that it came through on its way to the one which has the hook
 
 
-def caller(is_wanted: Callable[[str], bool]) -> Caller:
-    """Return the innermost call under way on this thread whose file is wanted; one without a file if none is."""
+def caller(is_wanted: Callable[[str], bool], within: FrameType | None = None) -> Caller:
+    """Return the innermost call under way on this thread whose file is wanted; one without a file if none is.
+
+    Asked of the calls that a frame is in, where one is given.
+    """
     seen: set[str] = set()
     through: Door | None = None
     name = _COMPILE_FX.place.name
-    frame: Any = sys._getframe(1)  # a stack of torch's or of traceback's would read every line of source
+    frame: FrameType | None = within or sys._getframe(
+        1
+    )  # a stack of torch's or of traceback's would read every line of source
     while frame is not None:
         file = frame.f_code.co_filename
         if frame.f_code.co_name == name and frame.f_globals.get("__name__") == _COMPILE_FX.place.module:

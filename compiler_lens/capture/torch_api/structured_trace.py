@@ -72,8 +72,8 @@ def name_of(parameters: Mapping[str, Any]) -> str:
 timed_row = itemgetter("name", "ph", "ts")
 BEGIN_AND_END = ("B", "E")
 
-# The event among the locals of ChromiumEventLogger._log_timed_event() in torch/_dynamo/utils.py.
-event_of_caller = itemgetter("event")
+# Where the event is among the locals of ChromiumEventLogger._log_timed_event() in torch/_dynamo/utils.py.
+TIMED_EVENT = "event"
 
 
 def event(parameters: Mapping[str, Any]) -> Any:
@@ -86,7 +86,7 @@ def code_of_timed(frame: FrameType) -> CodeType | None:
     caller = frame.f_back
     try:
         sent = event(frame.f_locals)
-        is_it = caller is not None and event_of_caller(caller.f_locals) is sent and timed_row(sent)[1] in BEGIN_AND_END
+        is_it = caller is not None and caller.f_locals[TIMED_EVENT] is sent and timed_row(sent)[1] in BEGIN_AND_END
     except Exception:  # noqa: BLE001 -- another function, with whatever locals
         return None
     return caller.f_code if caller is not None and is_it else None
@@ -117,7 +117,12 @@ def _metrics(metadata: Any) -> dict[str, Any] | None:
 
 
 def _told_metrics(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None and name not in UNREAD_METRICS}
+    return {name: value for name in _read_metrics(tuple(values)) if (value := values[name]) is not None}
+
+
+@functools.lru_cache(4)
+def _read_metrics(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in UNREAD_METRICS)
 
 
 def told(name: str, meta: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
+from compiler_lens.facts.measured.edits import Edit, EndApart, Split, Texts, edited
 from compiler_lens.facts.measured.enough import takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
 from compiler_lens.measure.fix.choices import (
@@ -108,6 +108,8 @@ class Search:
             best = self._best()
         if best and self._improved_without_marks(best):
             best = self._best()
+        if best and self._improved_from_end(best):
+            best = self._best()
         best = self._with_hidden(self._pruned(best)) if best else None
         return self._found(best)
 
@@ -197,6 +199,17 @@ class Search:
         if base is None:
             return False
         return self._goes_on([self._try(base, (one,)) for one in base.observed.offers if one.is_final], best)
+
+    def _improved_from_end(self, best: Trial) -> bool:
+        """Go on from the best function with an end in Python: what that calls is compiled by itself, and breaks apart.
+
+        By itself that is less than a mark on what it calls, of which one graph break is left for good.
+        """
+        if not best.observed.broken or any(isinstance(one.edit, EndApart) for one in best.offers):
+            return False
+        helped = [one for one in self._tried if one.helps and isinstance(one.offers[-1].edit, EndApart)]
+        end = min(helped, key=ranked, default=None)
+        return end is not None and self._walk(self._states[end.offers]).observed.whole_cost < best.observed.whole_cost
 
     def _goes_on(self, found: Iterable[State | None], best: Trial) -> bool:
         """Go on from the first state that costs less than a trial; return whether there is one."""
