@@ -115,8 +115,11 @@ def books(text: str, name: str) -> Books | None:
     return _told_apart(site, function, function.body[:-1] if returned else function.body, returned)
 
 
-def may_be_two(function: ast.FunctionDef) -> bool:
-    """Return whether a function may be divided between two of its statements, each of which has lines of its own."""
+def may_be_two(function: ast.FunctionDef, *, also: tuple[type[ast.AST], ...] = ()) -> bool:
+    """Return whether a function may be divided between two of its statements, each of which has lines of its own.
+
+    `also` is what else may be in it, beside what may be in any such function.
+    """
     arguments, body = function.args, function.body
     marks = [dotted(getattr(mark, "func", mark)) for mark in function.decorator_list]
     nested = [n for one in body for n in ast.walk(one)]
@@ -124,7 +127,7 @@ def may_be_two(function: ast.FunctionDef) -> bool:
     return (
         all(mark.endswith("torch.compile") for mark in marks)
         and not (arguments.vararg or arguments.kwarg)
-        and not any(isinstance(n, _NEVER) for n in nested)
+        and not any(isinstance(n, _NEVER) and not isinstance(n, also) for n in nested)
         and all(end < one.lineno for end, one in starts)
     )
 
@@ -144,11 +147,11 @@ def _told_apart(
             before.append(one)
         elif one in computing:
             core.append(one)
-        elif not _stored([one]) & _loaded(rest):
+        elif not stored([one]) & loaded(rest):
             if not _may_wait(site, one, rest):
                 return None
             after.append(one)
-        elif _draws(one) and not _loaded([one]) & _stored(core) and not _may_draw(site, core):
+        elif _draws(one) and not loaded([one]) & stored(core) and not _may_draw(site, core):
             before.append(one)
         else:
             return None
@@ -160,7 +163,7 @@ def _computing(site: Site, body: Sequence[ast.stmt], returned: ast.Return | None
     """Return the statements that do more than to keep books: a number of a tensor's is for what reads it."""
     found: list[ast.stmt] = []
     for one in reversed(body):
-        is_for_books = _takes_number(site, one) and not _stored([one]) & _loaded(
+        is_for_books = _takes_number(site, one) and not stored([one]) & loaded(
             [*found, *([returned] if returned else [])]
         )
         if not (is_for_books or _keeps_books(site, one)):
@@ -267,9 +270,9 @@ def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
         return False
     if any(isinstance(n, (ast.Raise, ast.Assert)) for one in rest for n in ast.walk(one)):  # it is said before that
         return False
-    read = _loaded([node])
+    read = loaded([node])
     is_handed_on = "self" in _given(rest) and any(dotted(n).startswith("self.") for n in ast.walk(node))
-    if is_handed_on or read & (_stored(rest) | _changed(rest)):
+    if is_handed_on or read & (stored(rest) | _changed(rest)):
         return False
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name))) if name in ADDING:
@@ -302,7 +305,8 @@ def _given(statements: Iterable[ast.AST]) -> frozenset[str]:
     return frozenset(part.id for part in given if isinstance(part, ast.Name))
 
 
-def _loaded(statements: Iterable[ast.AST]) -> frozenset[str]:
+def loaded(statements: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the names that statements read, also those that they add to."""
     nodes = [n for one in statements for n in ast.walk(one)]
     read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
     return frozenset(
@@ -310,7 +314,8 @@ def _loaded(statements: Iterable[ast.AST]) -> frozenset[str]:
     )
 
 
-def _stored(statements: Iterable[ast.AST]) -> frozenset[str]:
+def stored(statements: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the names that statements may give a value to."""
     nodes = [n for one in statements for n in ast.walk(one)]
     written = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return frozenset(written | brought(nodes))
@@ -348,7 +353,7 @@ def surely_stored(statements: Iterable[ast.stmt]) -> frozenset[str]:
     for one in statements:
         match one:
             case ast.Assign() | ast.AugAssign() | ast.AnnAssign(value=ast.expr()):
-                found |= _stored([one])
+                found |= stored([one])
             case ast.If(body=body, orelse=other):
                 found |= surely_stored(body) & surely_stored(other)
             case ast.With(items=items, body=body) if all(called(one.context_expr) in _CONTEXTS for one in items):
@@ -422,17 +427,17 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR09
     reads = _reads(found)
     own = parameters(function)
     in_class = bool(own) and own[0] == "self"
-    given = [n for n in (*own, *sorted(_stored(found.before))) if n != "self" or not in_class]
-    needed = _loaded(found.core) | (
-        _loaded([found.returned]) if found.returned and not _is_names(found.returned) else set()
+    given = [n for n in (*own, *sorted(stored(found.before))) if n != "self" or not in_class]
+    needed = loaded(found.core) | (
+        loaded([found.returned]) if found.returned and not _is_names(found.returned) else set()
     )
     texts_after, still = _after(found, extra)
     is_kept = found.returned is not None and _is_names(found.returned)
-    asked = still | (_loaded([found.returned]) if found.returned and is_kept else frozenset())
+    asked = still | (loaded([found.returned]) if found.returned and is_kept else frozenset())
     order = dict.fromkeys(n.id for one in found.core for n in ast.walk(one) if isinstance(n, ast.Name))
-    outputs = [n for n in order if n in _stored(found.core) & asked]
+    outputs = [n for n in order if n in stored(found.core) & asked]
     inputs = [n for n in dict.fromkeys(given) if n in needed or n in outputs or n in _loaded_by(extra)]
-    not_given = (_stored(found.core) & asked) - set(outputs)  # an import: a name that no call gives back
+    not_given = (stored(found.core) & asked) - set(outputs)  # an import: a name that no call gives back
     if not_given or not set(outputs) <= surely_stored(found.core) | set(inputs):
         return None
     arguments = [*inputs, *(new for new, _ in reads.values())]
@@ -490,7 +495,7 @@ def _is_names(returned: ast.Return) -> bool:
 
 def _loaded_by(extra: Sequence[Computed]) -> frozenset[str]:
     trees = (parsed(one.code) for one in extra)
-    return _loaded(tree for tree in trees if tree)
+    return loaded(tree for tree in trees if tree)
 
 
 def _chunk(found: Books, statement: ast.stmt, changes: Sequence[Change] = ()) -> list[str]:

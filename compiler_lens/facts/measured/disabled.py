@@ -16,6 +16,7 @@ from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import Function, dotted
 from compiler_lens.facts.measured.bookkeeping import name_at
 from compiler_lens.facts.measured.called import qualified
+from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import GraphStage, Recording, SourceLine
@@ -52,6 +53,7 @@ class Disabling:
     def __init__(self, recording: Recording, own: Ownership, computed: frozenset[SourceLine]) -> None:
         self._known, self._computed = sources(recording), computed
         self._sites, self._graphs = recording.sites, recording.graphs
+        self._stacks = {one.compile_id: one.stack for one in recording.compilations}
         self._texts = {file: text for file, text in self._known.texts.items() if own.owns(file)}
         self._own = own
 
@@ -70,7 +72,7 @@ class Disabling:
             chain: the calls that lead there, outermost first, and the line.
             reason: torch's type of the break.
         """
-        own = self._from_given([at for at in chain if self._own.owns(at.file)])
+        own = self.from_given([at for at in chain if self._own.owns(at.file)])
         found: dict[Place, Mark] = {}
         for number in reversed(range(len(own))):
             if any(_is_in_a_loop(at, self._known) for at in own[:number]):
@@ -81,7 +83,7 @@ class Disabling:
                 found[at.file, function.lineno] = self._mark(at, site, function, reason)
         yield from list(found.values())[:_MOST]
 
-    def _from_given(self, chain: Sequence[SourceLine]) -> Sequence[SourceLine]:
+    def from_given(self, chain: Sequence[SourceLine]) -> Sequence[SourceLine]:
         """Return the calls from what torch.compile was given on; none where it is not among them."""
         given = [n for n, at in enumerate(chain) if (site := _site(self._known, at)) and self._is_given(at.file, site)]
         return chain[given[-1] :] if given else ()
@@ -100,16 +102,22 @@ class Disabling:
             isinstance(node, _OF_A_GENERATOR) for node in ast.walk(function)
         ):
             return False
-        if self._is_given(at.file, site):
+        if self._is_given(at.file, site) or INNER in function.name:  # which was made to be compiled
             return False
         return not self._is_network(at.file, function) and not _asks_for_layers(tree, function)
 
     def _is_network(self, file: str, function: Function) -> bool:
         """Whether something is computed with parameters in the function, or in what it calls."""
         lines = _lines(function)
+        below = {
+            one for one, stack in self._stacks.items() if any(at.file == file and at.line in lines for at in stack)
+        }
         for graph in self._graphs:
             if graph.stage is GraphStage.DYNAMO:
-                within = [n for n in graph.all_ops if any(at.file == file and at.line in lines for at in n.source)]
+                is_below = graph.compile_id in below  # torch compiles by itself what a broken function calls
+                within = [
+                    n for n in graph.all_ops if is_below or any(at.file == file and at.line in lines for at in n.source)
+                ]
                 if any(one.op == "call_module" or any("_parameters_" in name for name in one.inputs) for one in within):
                     return True
         return False

@@ -19,6 +19,7 @@ from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.endings import with_ending
 from compiler_lens.facts.measured.folded import asks_by_name
+from compiler_lens.facts.measured.parts import with_parts
 from compiler_lens.recording.source_text import first_line
 
 _MARKED = re.compile(r"(?:async )?def (?P<name>\w+)")
@@ -100,7 +101,25 @@ class EndApart(Struct, frozen=True):
         return self.title
 
 
-Edit = Lines | Setting | Split | EndApart
+class Apart(Struct, frozen=True):
+    """A function in parts: the statements in which some lines stand stay Python, what is between them is compiled."""
+
+    file: str
+    name: str  # qualified
+    lines: tuple[str, ...]  # without blanks around
+
+    @property
+    def title(self) -> str:
+        """The change in a few words of code."""
+        return f"def {self.name.rpartition('.')[2]}(…) in parts, without {self.lines[0]}"
+
+    @property
+    def code(self) -> str:
+        """The same."""
+        return self.title
+
+
+Edit = Lines | Setting | Split | EndApart | Apart
 
 
 def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
@@ -123,12 +142,14 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
         text = texts[file]
     if isinstance(edit, Split):
         new = split(text, edit.name, edit.collected)
+    elif isinstance(edit, Apart):
+        new = with_parts(text, edit.name, edit.lines)
     elif isinstance(edit, EndApart):
         marked = _with_lines(text, edit.marked) if edit.marked else text
         new = with_ending(marked, edit.name, edit.begins) if marked else None
     else:
         new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
-    if new is not None and isinstance(edit, (Split, EndApart)) and logs(new, edit.name):
+    if new is not None and isinstance(edit, (Split, EndApart, Apart)) and logs(new, edit.name):
         new = _with_setting(new, _LOGGING_APART) or new
     return None if new is None or new == text or parsed(new) is None else {**texts, file: new}
 

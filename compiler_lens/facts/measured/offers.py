@@ -19,11 +19,11 @@ from compiler_lens.facts.breaks.remedies import (
     remedy_table,
 )
 from compiler_lens.facts.breaks.rewrites import allows, alternative, rewrite, shown_at, used_later, words_for
-from compiler_lens.facts.breaks.rewrites.site import SeenTensors
+from compiler_lens.facts.breaks.rewrites.site import SeenTensors, site_in
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import function_at, leaves_early, lines_of_books, split
+from compiler_lens.facts.measured.bookkeeping import function_at, leaves_early, lines_of_books, name_at, split
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.collected import INNER, collects
 from compiler_lens.facts.measured.constants import constants
@@ -33,6 +33,7 @@ from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.kept import keeps
+from compiler_lens.facts.measured.parts import in_parts, stays, with_parts
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
@@ -67,11 +68,12 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
     figures = Figures(len(recording.graph_breaks), len(recording.recompiles), len(eager))
     inner = list(_inner_breaks(explained, own))
     marks, computed = list(_last_resorts(recording, inner)), computed_lines(recording, own)
+    disabling = Disabling(recording, own, computed)
     found = [
         *_offered(recording, explained, own),
         *(offer for one in marks for offer in _marks(one, called)),
         *_wrappers(recording, inner, computed),
-        *_disabled(recording, explained, Disabling(recording, own, computed), own),
+        *_disabled(recording, explained, disabling, own),
     ]
     found += _splits([one.target for one in found], recording, own)
     found += _endings(dict.fromkeys(one.target for one in found), recording, own)
@@ -88,6 +90,7 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
         inlined=frozenset(_inlined(recording)),
         eager=tuple(_still_eager(one, explained) for one in eager),
         kept_out=tuple(_kept_out(recording)), drawn_at=drawn_at(recording, own),
+        parts=tuple(_in_parts(recording, explained, disabling, own)),
     )  # fmt: skip
 
 
@@ -308,6 +311,51 @@ def _ends_at(
             target, edit, said, is_last_resort=True, keeps_computed=True,
             may_lose=loses | (mark.may_lose if mark else frozenset()), is_final=True,
         )  # fmt: skip
+
+
+_PARTS = "`{name}` is Python from now on, also where `fullgraph=True` is asked for; {what} is compiled by itself"
+_BETWEEN, _NOTHING_BETWEEN = "each part of it between its graph breaks", "what it calls"
+
+
+def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling, own: Ownership) -> Iterator[Offer]:
+    """Give each function that leads to what hurts, from what torch.compile was given on, in parts without that."""
+    known = sources(recording)
+    hurting: dict[tuple[str, str], dict[str, Target]] = {}  # lines, by the file and the name of their function
+    for target, chain in dict.fromkeys((*_breaking(recording, explained), *_limiting(recording, explained))):
+        for at in disabling.from_given([line for line in chain if own.owns(line.file)]):
+            text = known.texts.get(at.file, "")
+            site = site_in(text, at.line)
+            name = name_at(text, site.function.lineno) if site and site.function else ""
+            hurting.setdefault((at.file, name), {}).setdefault(at.code.strip(), target)
+    for (file, name), lines in hurting.items():
+        text = known.texts.get(file, "")
+        found = in_parts(text, name, lines) if name and not package_of(file) else None
+        if found is None or with_parts(text, name, lines) is None:
+            continue
+        price = _PARTS.format(name=name, what=_BETWEEN if found.parts else _NOTHING_BETWEEN)
+        yield Offer(
+            next(iter(lines.values())), edits.Apart(file, name, tuple(lines)), price, is_last_resort=True,
+            keeps_computed=True, may_lose=frozenset((file, line) for line in stays(found, text)), is_final=True,
+        )  # fmt: skip
+
+
+_Chain = tuple[Target, tuple[SourceLine, ...]]  # the calls that lead to a line, outermost first, and the line
+
+
+def _breaking(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
+    for card in explained.cards:
+        for event in card.events if card.own else ():
+            yield _target(card, recording), event.user_stack
+
+
+def _limiting(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
+    """Yield what was another value in each compilation of a function that was compiled too often."""
+    stacks = {one.compile_id: one.stack for one in recording.compilations}
+    for report in explained.recompiles:
+        for cause in report.causes if report.limit else ():
+            failures = [failure for change in cause.changes for failure in change.recompile.failures]
+            inner = max((failure.user_stack for failure in failures), key=len, default=())
+            yield _target_of(cause, recording), (*(stacks.get(report.limit, ()) if report.limit else ()), *inner)
 
 
 def _last_resorts(

@@ -8,10 +8,12 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Edit, EndApart, Lines, Split, Texts
+from compiler_lens.facts.measured.collected import INNER
+from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts
 from compiler_lens.facts.measured.enough import not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.recording.model import SourceLine
 
 RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 MANY = 4  # things that are broken: for fewer each offer is tried by itself, which shows what each does
@@ -62,6 +64,19 @@ def stands_in(offer: Offer, lines: AbstractSet[str]) -> bool:
     at = offer.target.at
     written = {line.strip() for line in offer.code.splitlines()}
     return bool(written & lines) or bool(at and at.code.strip() in lines)
+
+
+def without(line: SourceLine | None, offer: Offer) -> Offer:
+    """Return a function in parts without another line, if that is of this function."""
+    edit = offer.edit
+    if line is None or not isinstance(edit, Apart) or line.file != edit.file:
+        return offer
+    name, own = line.function.rpartition(".")[2], edit.name.rpartition(".")[2]
+    if name.partition(INNER)[0] != own.partition(INNER)[0]:
+        return offer
+    code = line.code.strip()
+    lines, lost = tuple(dict.fromkeys((*edit.lines, code))), offer.may_lose | {(edit.file, code)}
+    return replace(offer, edit=replace(edit, lines=lines), may_lose=lost)
 
 
 def one_for_each_target(states: Iterable[State]) -> tuple[Offer, ...]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _PLAN = "plan.json"
+_LAST_STRETCH = 0.35  # of the time for all runs
 _TAIL = 4_000  # bytes of what a program said last
 _MOST = 1 << 21  # bytes of what it printed
 _START = (
@@ -69,7 +70,8 @@ class Processes:
         timeout: float,
         within: float | None = None,
     ) -> None:
-        self._end = math.inf if within is None else time.monotonic() + within
+        self._last = math.inf if within is None else time.monotonic() + within
+        self._end = math.inf if within is None else self._last - _LAST_STRETCH * within
         self._command = [*python, "-c", _START, home]
         self._environment, self._timeout = dict(environment), timeout
         self._server: subprocess.Popen[bytes] | None = None
@@ -84,10 +86,14 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def begin_last_stretch(self) -> None:
+        """Run on until the time for all runs is over: until here a part of it is kept for what comes last."""
+        self._end = self._last
+
     def run(self, plan: Plan, longest: float | None = None) -> Ended:
         """Run a plan to its end, or for so many seconds if that is less than all runs have.
 
-        Raises `OutOfTime` once the time for all runs is over.
+        Raises `OutOfTime` once the time for all runs is over, or all but what is kept of it.
         """
         left = max(self._end - time.monotonic(), 0.0)
         if not left:

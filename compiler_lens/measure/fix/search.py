@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Edit, EndApart, Split, Texts, edited
+from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
 from compiler_lens.facts.measured.enough import takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
 from compiler_lens.measure.fix.choices import (
@@ -19,10 +20,12 @@ from compiler_lens.measure.fix.choices import (
     one_for_each_target,
     ranked,
     stands_in,
+    without,
 )
 from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
+_DEEPEST = 4  # functions that call one another and are divided one after the other
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
 More = Callable[[Observed], Observed]
@@ -83,6 +86,14 @@ class Search:
             self._walked(state)
         return self._concluded()
 
+    def hurried(self) -> Fix:
+        """Return what is best of what was tried, and of functions in parts on top of that."""
+        self._by_value = False
+        best = self._best()
+        if self._improved_in_parts(best):
+            best = self._best()
+        return replace(self._found(best), is_unfinished=True)
+
     def so_far(self) -> Fix:
         """Return what is best of what was tried, and try nothing more."""
         looked_at, self._confirm = self._confirm, None
@@ -108,7 +119,7 @@ class Search:
             best = self._best()
         if best and self._improved_without_marks(best):
             best = self._best()
-        if best and self._improved_from_end(best):
+        if self._improved_in_parts(best):
             best = self._best()
         best = self._with_hidden(self._pruned(best)) if best else None
         return self._found(best)
@@ -200,16 +211,43 @@ class Search:
             return False
         return self._goes_on([self._try(base, (one,)) for one in base.observed.offers if one.is_final], best)
 
-    def _improved_from_end(self, best: Trial) -> bool:
-        """Go on from the best function with an end in Python: what that calls is compiled by itself, and breaks apart.
-
-        By itself that is less than a mark on what it calls, of which one graph break is left for good.
-        """
-        if not best.observed.broken or any(isinstance(one.edit, EndApart) for one in best.offers):
+    def _improved_in_parts(self, best: Trial | None) -> bool:
+        """Divide the functions in which graphs still break, on top of what else helps, or else of nothing."""
+        before = best.observed if best else self._first.observed
+        if not (before.hurts and before.broken):
             return False
-        helped = [one for one in self._tried if one.helps and isinstance(one.offers[-1].edit, EndApart)]
-        end = min(helped, key=ranked, default=None)
-        return end is not None and self._walk(self._states[end.offers]).observed.whole_cost < best.observed.whole_cost
+        made = tuple(one for one in best.offers if not one.is_final) if best else ()
+        begin = (self._states.get(made) or self._try(self._first, made)) if made else None
+        return any(self._is_better_in_parts(one, before) for one in (begin, self._first) if one is not None)
+
+    def _is_better_in_parts(self, begin: State, before: Observed) -> bool:
+        """Divide functions, then those that break as they now stand apart; return whether that costs less."""
+        state = begin
+        for _ in range(_DEEPEST):
+            found = self._divided(state, state.observed.parts)
+            if found is None or found.observed.error or found.observed.results is not Results.EQUAL:
+                break
+            state = found
+        added = [one for one in state.offers if one not in begin.offers]
+        is_kept = bool(added) and keeps_enough(added, state.observed, begin.observed)
+        if not is_kept or state.observed.whole_cost >= before.whole_cost:
+            return False
+        place = self._place(state.offers)
+        self._tried[place] = replace(self._tried[place], helps=True)
+        return True
+
+    def _divided(self, state: State, parts: tuple[Offer, ...]) -> State | None:
+        """Divide functions; where one of the parts raises as it is compiled, its line stays Python, too."""
+        found = self._try(state, parts) if parts else None
+        line = found.observed.error_line if found else None
+        for _ in range(_DEEPEST if line else 0):
+            with_line = tuple(map(partial(without, line), parts))
+            if line is None or with_line == parts:
+                break
+            parts = with_line
+            found = self._try(state, parts)
+            line = found.observed.error_line if found else None
+        return found
 
     def _goes_on(self, found: Iterable[State | None], best: Trial) -> bool:
         """Go on from the first state that costs less than a trial; return whether there is one."""

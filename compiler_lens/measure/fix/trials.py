@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
-from compiler_lens.facts.measured.edits import Edit, EndApart, Texts
+from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Texts
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -148,7 +148,12 @@ class _Runs:
     def _searched(self, search: Search) -> Fix:
         """Search to the end, or until somebody ends it, or the time for it is over."""
         try:
-            found = search.result()
+            try:
+                found = search.result()
+            except OutOfTime:
+                self._processes.begin_last_stretch()
+                found = search.hurried()
+            self._processes.begin_last_stretch()
             own = self._with_own_backend(found.best)
             while isinstance(own, str):
                 found = search.without_unknown(own)
@@ -181,7 +186,7 @@ class _Runs:
         if self._others is None or best is None:
             return Taken()
         # What stays Python asks what it asked: nothing of it is another.
-        places = self._places(one for one in best.offers if not isinstance(one.edit, EndApart))
+        places = self._places(one for one in best.offers if not isinstance(one.edit, (EndApart, Apart)))
         return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
 
     def _is_one_sided(self, offers: tuple[Offer, ...], others: _Others) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.measured.edits import Edit, Setting
+from compiler_lens.facts.measured.edits import Apart, Edit, Setting
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -101,6 +101,10 @@ _UNTRIED = {
 }
 
 
+_OF_PARTS = (
+    "Compiled code that calls a function which is Python from now on breaks its graph there; no more is compiled than"
+    " before in one run of such a function, but it does not stop when torch's limit of recompiles is reached"
+)
 _MAY_REFUSE = "may refuse what follows from a number or a size that torch does not know"
 _NOT_COMPILED = {
     NotCompiledBecause.LATE: "It was not tried to the end, as that took too long, with {}",
@@ -461,10 +465,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield Listing(fix.patch, "diff")
     yield Gap()
     yield from _sides(fix)
-    prices = [*dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price)]
-    if prices := [*prices, *_of_backend(fix.own_backend)]:
-        yield line(quiet("Check before you use it:"))
-        yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
+    yield from _checks(fix, best)
     if zeros := best.observed.zero_gradients:
         said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
         yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
@@ -518,6 +519,20 @@ def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         made = [numbers[offer.edit] for offer in one.trial.offers]
         which = f"change{'s' if len(made) > 1 else ''} {together(made)}"
         yield paragraph(*coded(f"- {which}: {for_and_against(one)}."), indent=2, limit=3)
+
+
+def _checks(fix: Fix, best: Trial) -> Iterator[Block]:
+    """Say what the changes take for granted, or cost."""
+    of_backend = list(_of_backend(fix.own_backend))
+    is_tried = fix.own_backend is None or fix.own_backend.because is None
+    if not is_tried:
+        yield from (paragraph(*coded(f"{said}: run the program with it first."), tone=Tone.WARN) for said in of_backend)
+    prices = [*dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price)]
+    if any(isinstance(offer.edit, Apart) for offer in best.offers):
+        prices.append(_OF_PARTS)
+    if prices := [*prices, *(of_backend if is_tried else ())]:
+        yield line(quiet("Check before you use it:"))
+        yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
 
 
 def _of_backend(own: OwnBackend | None) -> Iterator[str]:

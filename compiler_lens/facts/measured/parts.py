@@ -1,0 +1,175 @@
+"""A function in parts: the statements that break its graph stay Python, what stands between them is compiled.
+
+The last of all offers. Torch divides a function at each graph break itself, but not where the break is in a loop or in
+a `with`, and not any more once the function was compiled too often: then nothing of it is compiled. Divided by hand,
+each part is one graph, and has a limit of its own. The statements stay in their order.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import count, islice
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
+from compiler_lens.facts.measured.bookkeeping import MARK, is_borrowed, loaded, may_be_two, stored, surely_stored
+from compiler_lens.facts.measured.called import function_named, qualified
+from compiler_lens.facts.measured.collected import INNER
+from compiler_lens.facts.measured.reached import identifiers
+
+_LEAST = 2  # calls and operators in a part: less is no graph's worth, but a layer by itself is
+# What computes nothing of a tensor, or is no part of a graph.
+_NO_GRAPH = frozenset({"append", "backward", "cpu", "dict", "enumerate", "extend", "float", "get", "int", "isinstance",
+                       "item", "items", "keys", "len", "list", "max", "min", "next", "print", "range", "round", "set",
+                       "size", "step", "str", "tolist", "tuple", "update", "values", "zero_grad", "zip"})  # fmt: skip
+
+_OF_NAMES = frozenset({"dir", "eval", "exec", "locals", "vars"})  # what sees the names of its function
+
+
+class Part(Struct, frozen=True):
+    """Statements that become a function."""
+
+    statements: Sequence[ast.stmt]
+    given: Sequence[str]  # what they read
+    makes: Sequence[str]  # what is read after them
+    returns: bool  # the last one is the function's own `return`
+
+
+class InParts(Struct, frozen=True):
+    """A function, and its parts."""
+
+    site: Site
+    function: ast.FunctionDef
+    parts: Sequence[Part]
+    python: Sequence[ast.stmt]  # what stays
+    names: Sequence[str]  # of the functions that the parts become
+
+
+def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
+    """Return a function, by its qualified name, in parts, of which none has one of some lines.
+
+    There may be no part at all: then all of it stays Python. None where it cannot be divided.
+    """
+    tree = parsed(text)
+    function = function_named(tree, name) if tree else None
+    if tree is None or not isinstance(function, ast.FunctionDef) or not may_be_two(function, also=(ast.Global,)):
+        return None
+    nodes = [n for one in function.body for n in ast.walk(one)]
+    if any(isinstance(n, ast.Lambda) or (isinstance(n, ast.Call) and dotted(n.func) in _OF_NAMES) for n in nodes):
+        return None
+    if "self" in stored(function.body):
+        return None
+    site = site_in(text, function.body[0].lineno)
+    if site is None or not site.has_torch_at_top:
+        return None
+    written = text.split("\n")
+    body = function.body[int(ast.get_docstring(function, clean=False) is not None) :]
+    breaking = [one for one in body if any(written[n].strip() in lines for n in range(one.lineno - 1, _end(one)))]
+    if not breaking:
+        return None
+    breaking += [one for one in body if stored([one]) & _globals(body) or isinstance(one, ast.Global)]
+    parts = list(_parts(function, body, breaking, own=_own(tree, name)))
+    inside = {one for part in parts for one in part.statements}
+    names = list(islice(_free_names(tree, function.name), len(parts)))
+    return InParts(site, function, parts, [one for one in body if one not in inside], names)
+
+
+def _free_names(tree: ast.Module, name: str) -> Iterator[str]:
+    base, used = name.partition(INNER)[0], identifiers([tree])
+    every = (f"{base}{INNER}{f'_{number}' if number > 1 else ''}" for number in count(1))
+    return (one for one in every if one not in used)
+
+
+def _globals(body: Sequence[ast.stmt]) -> AbstractSet[str]:
+    return {name for one in body for n in ast.walk(one) if isinstance(n, ast.Global) for name in n.names}
+
+
+def _own(tree: ast.Module, name: str) -> AbstractSet[str]:
+    """Return the functions of a file as one of them calls them: torch compiles each by itself where it is called.
+
+    Layers are no such: torch compiles its own modules only as a part of what calls them.
+    """
+    owner = f"{name.rpartition('.')[0]}."
+    methods = (key.removeprefix(owner) for key in qualified(tree) if key.startswith(owner))
+    return {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | {f"self.{one}" for one in methods}
+
+
+def _end(one: ast.stmt) -> int:
+    return one.end_lineno or one.lineno
+
+
+def _parts(
+    function: ast.FunctionDef, body: Sequence[ast.stmt], breaking: Sequence[ast.stmt], *, own: AbstractSet[str]
+) -> Iterator[Part]:
+    stay = [one in breaking or _may_leave(one, is_last=one is body[-1]) for one in body]
+    first = 0
+    for at, is_python in enumerate((*stay, True)):
+        if is_python:
+            part = _part(function, body, first, at) if _is_worth(body[first:at], own) else None
+            if part is not None:
+                yield part
+            first = at + 1
+
+
+def _may_leave(one: ast.stmt, *, is_last: bool) -> bool:
+    """Whether the function may return within a statement: what calls a part would have to, too."""
+    return not (is_last and isinstance(one, ast.Return)) and any(isinstance(n, ast.Return) for n in ast.walk(one))
+
+
+def _part(function: ast.FunctionDef, body: Sequence[ast.stmt], first: int, last: int) -> Part | None:
+    """Return some statements of a function as a part; None where it does not show what they read and make."""
+    statements, before, after = body[first:last], body[:first], body[last:]
+    known = (surely_stored(before) | set(parameters(function))) - _globals(body)
+    read, kept = loaded(statements), surely_stored(statements)
+    needed = loaded(after) & stored(statements)
+    if read & (stored(before) - known) or not needed <= kept | known:
+        return None
+    given = (read | (needed - kept)) & known - {"self"}
+    returns = isinstance(statements[-1], ast.Return)
+    return Part(statements, sorted(given), sorted(needed), returns)
+
+
+def _is_worth(statements: Sequence[ast.stmt], own: AbstractSet[str]) -> bool:
+    """Whether statements compute enough for a graph, as far as the text shows."""
+    calls = [call for one in statements for call in calls_in(one) if called(call) not in _NO_GRAPH]
+    calls = [call for call in calls if dotted(call.func) not in own]
+    operators = [n for one in statements for n in ast.walk(one) if isinstance(n, (ast.BinOp, ast.Compare))]
+    is_layer = any(dotted(call.func).startswith("self.") for call in calls)
+    return bool(calls) and (is_layer or len(calls) + len(operators) >= _LEAST)
+
+
+def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
+    """Return a text in which a function is in parts; None where that cannot be done."""
+    found = in_parts(text, name, lines) if "\r" not in text else None
+    if found is None:
+        return None
+    site, function = found.site, found.function
+    is_method = parameters(function)[:1] == ("self",)
+    if is_borrowed(text, function.name) or is_method != ("." in name):
+        return None
+    written = site.text.split("\n")
+    pad, deep = " " * function.col_offset, " " * function.body[0].col_offset
+    outer, made, at = [f"{pad}@{site.torch}.{MARK}"], list[str](), function.lineno - 1
+    for part, inner in zip(found.parts, found.names, strict=True):
+        begin, end = part.statements[0].lineno - 1, _end(part.statements[-1])
+        call = f"{'self.' if is_method else ''}{inner}({', '.join(part.given)})"
+        makes = "return " if part.returns else f"{', '.join(part.makes)} = " if part.makes else ""
+        outer += [*written[at:begin], f"{deep}{makes}{call}"]
+        given = ", ".join(("self", *part.given) if is_method else part.given)
+        gives = [f"{deep}return {', '.join(part.makes)}"] if part.makes and not part.returns else []
+        apart = [""] if function.col_offset else ["", ""]
+        made += [*apart, f"{pad}def {inner}({given}):", *written[begin:end], *gives]
+        at = end
+    outer += written[at : function.end_lineno]
+    before, after = written[: function.lineno - 1], written[function.end_lineno or 0 :]
+    return "\n".join([*before, *outer, *made, *after])
+
+
+def stays(found: InParts, text: str) -> AbstractSet[str]:
+    """Return the lines that stay Python, without blanks around."""
+    written = text.split("\n")
+    return {written[n].strip() for one in found.python for n in range(one.lineno - 1, _end(one))}

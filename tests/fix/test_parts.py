@@ -1,0 +1,198 @@
+"""A function in parts computes what it did, eagerly and compiled, and its parts are compiled without a break."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.cli import main
+from compiler_lens.facts.measured.edits import Apart, edited
+from compiler_lens.facts.measured.parts import in_parts, stays, with_parts
+from compiler_lens.recording.model import Outcome
+
+HEAD = "import torch\nfrom torch import nn\n\ncalls = 0\n\n\n"
+STEP = '''
+    def step(x, scale=1.0, *, bias=None):
+        """Scaled."""
+        global calls
+        y = torch.sin(x) * scale
+        # of its own size
+        top = y.abs().max().item()
+        if bias is not None:
+            y = y + bias
+        z = torch.cos(y) / (1 + y.abs())
+        calls += 1
+        if top > 0.9:
+            z = z * 2
+        z = z.exp() - x
+        return z.sum() + top
+'''
+BREAKING = ("top = y.abs().max().item()", "if top > 0.9:")
+
+
+def program(text: str) -> ModuleType:
+    module = ModuleType("parts")
+    exec(compile(text, "parts.py", "exec"), module.__dict__)
+    return module
+
+
+def divided(text: str, name: str, lines: tuple[str, ...]) -> str:
+    new = with_parts(text, name, lines)
+    assert new is not None
+    return new
+
+
+def test_statements_that_break_stay_and_what_is_between_them_is_compiled() -> None:
+    text = HEAD + dedent(STEP).lstrip()
+    new = divided(text, "step", BREAKING)
+    before, after = program(text), program(new)
+    for scale in (0.1, 3.0):
+        x = torch.linspace(-2, 2, 5) * scale
+        for given in ({}, {"scale": 2.0}, {"bias": torch.ones(5)}):
+            wanted = before.__dict__["step"](x, **given)
+            torch.testing.assert_close(after.__dict__["step"](x, **given), wanted, rtol=0, atol=0)
+    assert before.__dict__["calls"] == after.__dict__["calls"] == 6
+
+    torch._dynamo.reset()
+    compiled = torch.compile(after.__dict__["step"], backend="eager")
+    with Lens(strict=True) as lens:
+        torch.testing.assert_close(compiled(torch.ones(5)), before.__dict__["step"](torch.ones(5)))
+    made = [one.function for one in lens.recording.compilations if one.outcome is Outcome.COMPILED]
+    assert made == ["step_computed", "step_computed_2", "step_computed_3"]
+    assert not lens.recording.graph_breaks
+
+
+def test_a_part_gets_what_it_reads_and_returns_what_is_read_after_it() -> None:
+    new = divided(HEAD + dedent(STEP).lstrip(), "step", BREAKING)
+    assert "@torch._dynamo.decorators.skip\ndef step(x, scale=1.0, *, bias=None):\n" in new
+    assert "    y = step_computed(scale, x)\n    # of its own size\n    top = y.abs()" in new
+    assert "    z = step_computed_2(bias, y)\n    calls += 1\n    if top > 0.9:\n" in new
+    assert "    return step_computed_3(top, x, z)\n" in new
+
+
+NET = (
+    HEAD
+    + dedent("""
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+            self.seen = []
+
+        def forward(self, x, rows):
+            h = torch.relu(self.body(x))
+            out = self.head(h)
+            if self.training:
+                return self.loss(out, rows)
+            return self.pick(out)
+
+        def loss(self, out, rows):
+            total = out.sum() * 0
+            for row, one in zip(out, rows):
+                if row.sum() > 0:
+                    total = total + row[one > 0].sum()
+            self.seen.append(total.item())
+            return total
+
+        def pick(self, out):
+            kept = []
+            for row in out:
+                if row.max() > 0:
+                    kept.append(row.argmax().item())
+            return kept
+""").lstrip()
+)
+
+
+def test_methods_have_parts_in_their_class_and_none_that_only_call_another_method() -> None:
+    new = divided(NET, "Net.forward", ("return self.loss(out, rows)",))
+    assert "        out = self.forward_computed(x)\n        if self.training:\n" in new
+    assert "            return self.loss(out, rows)\n        return self.pick(out)\n" in new
+    assert "    def forward_computed(self, x):\n        h = torch.relu(self.body(x))\n" in new
+    assert "forward_computed_2" not in new
+
+
+def test_parts_of_several_functions_have_names_of_their_own() -> None:
+    once = divided(NET, "Net.forward", ("return self.loss(out, rows)",))
+    text = once + "\n\ndef forward(x):\n    y = x.sin() + x.cos()\n    n = y.sum().item()\n    return y * n + x.exp()\n"
+    new = divided(text, "forward", ("n = y.sum().item()",))
+    assert "\ndef forward_computed_2(x):\n" in new
+    assert "\ndef forward_computed_3(n, x, y):\n" in new
+    again = divided(new, "forward_computed_3", ("return y * n + x.exp()",))
+    assert "@torch._dynamo.decorators.skip\ndef forward_computed_3(n, x, y):\n    return y * n + x.exp()\n" in again
+
+
+def test_what_stays_is_known_by_its_lines() -> None:
+    found = in_parts(NET, "Net.forward", ["return self.loss(out, rows)"])
+    assert found is not None
+    assert stays(found, NET) == {"if self.training:", "return self.loss(out, rows)", "return self.pick(out)"}
+
+
+LEFT = {
+    "a name that may not be there": "def step(x):\n    if x.dim() > 1:\n        z = x\n    n = x.sum().item()\n"
+    "    y = x.sin() + z.cos()\n    return y\n",
+    "a name that only one side writes": "def step(x):\n    n = x.sum().item()\n    if x.dim() > 1:\n"
+    "        z = x.sin() + x.cos()\n    y = n\n    return z\n",
+}
+
+
+@pytest.mark.parametrize("text", LEFT.values(), ids=LEFT)
+def test_statements_whose_names_are_not_sure_are_no_part(text: str) -> None:
+    assert "step_computed" not in divided(HEAD + text, "step", ("n = x.sum().item()", "y = n"))
+
+
+NEVER = {
+    "any number": "def step(*x):\n    y = x[0].sin() + 1\n    return y.sum().item()\n",
+    "a function": "def step(x):\n    y = x.sin() + 1\n    return lambda: y.sum().item()\n",
+    "its names are read": "def step(x):\n    y = x.sin() + 1\n    n = y.sum().item()\n    return locals()\n",
+    "a generator": "def step(x):\n    y = x.sin() + 1\n    yield y.sum().item()\n",
+    "another decorator": "@torch.no_grad()\ndef step(x):\n    y = x.sin() + 1\n    return y.sum().item()\n",
+    "borrowed": "def step(x):\n    y = x.sin() + 1\n    return y.sum().item()\n\n\nclass Other:\n    step = Net.step\n",
+    "the line is elsewhere": "def step(x):\n    return x.sin() + 1\n\n\ndef other(y):\n    return y.sum().item()\n",
+}
+
+
+@pytest.mark.parametrize("text", NEVER.values(), ids=NEVER)
+def test_what_cannot_be_divided_is_left(text: str) -> None:
+    line = next(line.strip() for line in text.split("\n") if ".item()" in line)
+    assert with_parts(HEAD + text, "step", [line]) is None
+
+
+def test_an_edit_divides_one_function() -> None:
+    edit = Apart("net.py", "Net.forward", ("return self.loss(out, rows)",))
+    new = edited(edit, {"net.py": NET}, "net.py")
+    assert new == {"net.py": with_parts(NET, "Net.forward", edit.lines)}
+    assert edit.title == edit.code == "def forward(…) in parts, without return self.loss(out, rows)"
+
+
+RUN = """
+torch.manual_seed(0)
+net = Net()
+compiled = torch.compile(net)
+for n in range(4):
+    compiled(torch.ones(3, 4) * (n - 1), torch.eye(3, 2)).backward()
+net.eval()
+with torch.no_grad():
+    print(compiled(torch.ones(3, 4), None))
+"""
+
+
+def test_fix_divides_what_breaks_in_loops_also_where_that_shows_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(NET + RUN)
+    assert main(["fix", "--json", "--own-inputs", "train.py"]) == 0
+    best: dict[str, Any] = json.loads(capsys.readouterr().out)["best"]
+    assert best["results"] == "equal"
+    assert (best["after"]["eager_functions"], best["after"]["graph_breaks"]) == (0, 0)
+    for name in ("forward", "loss", "pick"):
+        assert f"+    @torch._dynamo.decorators.skip\n     def {name}(self" in best["patch"]
+    assert "+    def forward_computed(self, x):\n" in best["patch"]
