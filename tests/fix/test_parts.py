@@ -111,6 +111,23 @@ NET = (
 )
 
 
+@pytest.mark.parametrize("mark", ["torch.no_grad()", "torch.inference_mode()"])
+def test_what_runs_without_gradients_does_so_in_parts(mark: str) -> None:
+    text = f"{HEAD}def other(x):\n    return x + 1\n\n\n@{mark}\n{dedent(STEP).lstrip()}"
+    new = divided(text, "step", BREAKING)
+    assert f"):\n    with {mark}:\n        return step_python(x, scale, bias)\n\n\n@torch._dynamo" in new
+    assert new.count(mark) == 1
+    before, after = program(text).__dict__["step"], program(new).__dict__["step"]
+    x = torch.linspace(-2, 2, 5, requires_grad=True)
+    torch.testing.assert_close(after(x, 2.0, bias=x), before(x, 2.0, bias=x), rtol=0, atol=0)
+    assert not after(x).requires_grad
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(after, backend="eager")(x)
+    made = [one.function for one in lens.recording.compilations if one.outcome is Outcome.COMPILED]
+    assert made == ["step_computed", "step_computed_2", "step_computed_3"]
+
+
 def test_methods_have_parts_in_their_class_and_none_that_only_call_another_method() -> None:
     new = divided(NET, "Net.forward", ("return self.loss(out, rows)",))
     assert "        out = self.forward_computed(x)\n        if self.training:\n" in new
@@ -153,7 +170,7 @@ NEVER = {
     "a function": "def step(x):\n    y = x.sin() + 1\n    return lambda: y.sum().item()\n",
     "its names are read": "def step(x):\n    y = x.sin() + 1\n    n = y.sum().item()\n    return locals()\n",
     "a generator": "def step(x):\n    y = x.sin() + 1\n    yield y.sum().item()\n",
-    "another decorator": "@torch.no_grad()\ndef step(x):\n    y = x.sin() + 1\n    return y.sum().item()\n",
+    "another decorator": "@torch.jit.ignore\ndef step(x):\n    y = x.sin() + 1\n    return y.sum().item()\n",
     "borrowed": "def step(x):\n    y = x.sin() + 1\n    return y.sum().item()\n\n\nclass Other:\n    step = Net.step\n",
     "the line is elsewhere": "def step(x):\n    return x.sin() + 1\n\n\ndef other(y):\n    return y.sum().item()\n",
 }

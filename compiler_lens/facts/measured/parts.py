@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
 from itertools import count, islice
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted,
 from compiler_lens.facts.measured.bookkeeping import MARK, is_borrowed, loaded, may_be_two, stored, surely_stored
 from compiler_lens.facts.measured.called import function_named, qualified
 from compiler_lens.facts.measured.collected import INNER
-from compiler_lens.facts.measured.reached import identifiers
+from compiler_lens.facts.measured.reached import free, identifiers
 
 _LEAST = 2  # calls and operators in a part: less is no graph's worth, but a layer by itself is
 # What computes nothing of a tensor, or is no part of a graph.
@@ -27,6 +28,8 @@ _NO_GRAPH = frozenset({"append", "backward", "cpu", "dict", "enumerate", "extend
                        "item", "items", "keys", "len", "list", "max", "min", "next", "print", "range", "round", "set",
                        "size", "step", "str", "tolist", "tuple", "update", "values", "zero_grad", "zip"})  # fmt: skip
 
+_CONTEXTS = frozenset({"enable_grad", "inference_mode", "no_grad"})
+_PYTHON = "_python"  # after the name of what runs within one of these
 _OF_NAMES = frozenset({"dir", "eval", "exec", "locals", "vars"})  # what sees the names of its function
 
 
@@ -47,6 +50,8 @@ class InParts(Struct, frozen=True):
     parts: Sequence[Part]
     python: Sequence[ast.stmt]  # what stays
     names: Sequence[str]  # of the functions that the parts become
+    context: ast.expr | None = None  # the mark that has all of it run without gradients
+    inner: str = ""  # with that mark, the name of what runs within it
 
 
 def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
@@ -56,15 +61,15 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     """
     tree = parsed(text)
     function = function_named(tree, name) if tree else None
-    if tree is None or not isinstance(function, ast.FunctionDef) or not may_be_two(function, also=(ast.Global,)):
+    context = _context(function) if isinstance(function, ast.FunctionDef) else None
+    if tree is None or not isinstance(function, ast.FunctionDef) or not _is_divisible(function, context):
         return None
     nodes = [n for one in function.body for n in ast.walk(one)]
-    if any(isinstance(n, ast.Lambda) or (isinstance(n, ast.Call) and dotted(n.func) in _OF_NAMES) for n in nodes):
-        return None
-    if "self" in stored(function.body):
+    has_inner = any(isinstance(n, ast.Lambda) for n in nodes)
+    if has_inner or any(dotted(n.func) in _OF_NAMES for n in nodes if isinstance(n, ast.Call)):
         return None
     site = site_in(text, function.body[0].lineno)
-    if site is None or not site.has_torch_at_top:
+    if site is None or not site.has_torch_at_top or "self" in stored(function.body):
         return None
     written = text.split("\n")
     body = function.body[int(ast.get_docstring(function, clean=False) is not None) :]
@@ -75,7 +80,26 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     parts = list(_parts(function, body, breaking, own=_own(tree, name)))
     inside = {one for part in parts for one in part.statements}
     names = list(islice(_free_names(tree, function.name), len(parts)))
-    return InParts(site, function, parts, [one for one in body if one not in inside], names)
+    python = [one for one in body if one not in inside]
+    within = free(f"{function.name}{_PYTHON}", identifiers([tree])) if context else ""
+    return InParts(site, function, parts, python, names, context, within)
+
+
+def _context(function: ast.FunctionDef) -> ast.expr | None:
+    """Return the innermost mark of a function if it is `torch.no_grad()` or one like it: torch's wrapper is not ours.
+
+    That has one code for all functions that it wraps, and what is told of this code holds for all of them.
+    """
+    match function.decorator_list[-1:]:
+        case [ast.Call(func=func, args=[], keywords=[]) as mark] if called(mark) in _CONTEXTS and dotted(func):
+            return mark
+    return None
+
+
+def _is_divisible(function: ast.FunctionDef, context: ast.expr | None) -> bool:
+    other = copy(function)
+    other.decorator_list = [one for one in function.decorator_list if one is not context]
+    return may_be_two(other, also=(ast.Global,))
 
 
 def _free_names(tree: ast.Module, name: str) -> Iterator[str]:
@@ -152,21 +176,31 @@ def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
     if is_borrowed(text, function.name) or is_method != ("." in name):
         return None
     written = site.text.split("\n")
-    pad, deep = " " * function.col_offset, " " * function.body[0].col_offset
-    outer, made, at = [f"{pad}@{site.torch}.{MARK}"], list[str](), function.lineno - 1
+    pad, deep, of = " " * function.col_offset, " " * function.body[0].col_offset, "self." if is_method else ""
+    apart = [""] if function.col_offset else ["", ""]
+    mark, before = f"{pad}@{site.torch}.{MARK}", written[: function.lineno - 1]
+    outer, made, at = [mark], list[str](), function.lineno - 1
+    if found.context is not None:
+        text = function.body[0] if ast.get_docstring(function, clean=False) is not None else None
+        at, own = _end(text) if text else function.body[0].lineno - 1, parameters(function)
+        passed = ", ".join(own[is_method:])
+        within = [f"{deep}with {site.source(found.context)}:", f"{deep}    return {of}{found.inner}({passed})"]
+        head = [*written[function.lineno - 1 : at], *within, *apart, mark, f"{pad}def {found.inner}({', '.join(own)}):"]
+        outer, before = [mark, *head], [*before[: found.context.lineno - 1], *before[_last(found.context) :]]
     for part, inner in zip(found.parts, found.names, strict=True):
         begin, end = part.statements[0].lineno - 1, _end(part.statements[-1])
-        call = f"{'self.' if is_method else ''}{inner}({', '.join(part.given)})"
         makes = "return " if part.returns else f"{', '.join(part.makes)} = " if part.makes else ""
-        outer += [*written[at:begin], f"{deep}{makes}{call}"]
+        outer += [*written[at:begin], f"{deep}{makes}{of}{inner}({', '.join(part.given)})"]
         given = ", ".join(("self", *part.given) if is_method else part.given)
         gives = [f"{deep}return {', '.join(part.makes)}"] if part.makes and not part.returns else []
-        apart = [""] if function.col_offset else ["", ""]
         made += [*apart, f"{pad}def {inner}({given}):", *written[begin:end], *gives]
         at = end
     outer += written[at : function.end_lineno]
-    before, after = written[: function.lineno - 1], written[function.end_lineno or 0 :]
-    return "\n".join([*before, *outer, *made, *after])
+    return "\n".join([*before, *outer, *made, *written[function.end_lineno or 0 :]])
+
+
+def _last(node: ast.expr) -> int:
+    return node.end_lineno or node.lineno
 
 
 def stays(found: InParts, text: str) -> AbstractSet[str]:
