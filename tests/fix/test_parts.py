@@ -115,7 +115,7 @@ NET = (
 def test_what_runs_without_gradients_does_so_in_parts(mark: str) -> None:
     text = f"{HEAD}def other(x):\n    return x + 1\n\n\n@{mark}\n{dedent(STEP).lstrip()}"
     new = divided(text, "step", BREAKING)
-    assert f"):\n    with {mark}:\n        return step_python(x, scale, bias)\n\n\n@torch._dynamo" in new
+    assert f'    """Scaled."""\n    with {mark}:\n        return step_python(x, scale, bias)\n\n\n@torch._dynamo' in new
     assert new.count(mark) == 1
     before, after = program(text).__dict__["step"], program(new).__dict__["step"]
     x = torch.linspace(-2, 2, 5, requires_grad=True)

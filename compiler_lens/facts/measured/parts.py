@@ -181,8 +181,8 @@ def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
     mark, before = f"{pad}@{site.torch}.{MARK}", written[: function.lineno - 1]
     outer, made, at = [mark], list[str](), function.lineno - 1
     if found.context is not None:
-        text = function.body[0] if ast.get_docstring(function, clean=False) is not None else None
-        at, own = _end(text) if text else function.body[0].lineno - 1, parameters(function)
+        has_text = ast.get_docstring(function, clean=False) is not None
+        at, own = _end(function.body[0]) if has_text else function.body[0].lineno - 1, parameters(function)
         passed = ", ".join(own[is_method:])
         within = [f"{deep}with {site.source(found.context)}:", f"{deep}    return {of}{found.inner}({passed})"]
         head = [*written[function.lineno - 1 : at], *within, *apart, mark, f"{pad}def {found.inner}({', '.join(own)}):"]
