@@ -219,6 +219,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_fix_tries_it_last_in_a_package_and_nowhere_else(
     install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -511,6 +511,7 @@ def test_an_argument_stays_where_it_is_not_the_first_thing_that_is_computed(line
     assert (found.lines.start, found.calls("pick"), found.calls("net")) == (len(there.split("\n")) - 1, True, False)
 
 
+@pytest.mark.slow
 def test_fix_keeps_sampling_after_a_network_in_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -563,6 +564,7 @@ SEVERAL = HEAD + dedent("""
 """).lstrip("\n")
 
 
+@pytest.mark.slow
 def test_fix_leaves_the_ends_of_several_functions_to_python_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
