@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.measured.edits import Apart, Edit, Setting
+from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Setting, Split
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -102,8 +102,9 @@ _UNTRIED = {
 
 
 _OF_PARTS = (
-    "Compiled code that calls a function which is Python from now on breaks its graph there; no more is compiled than"
-    " before in one run of such a function, but it does not stop when torch's limit of recompiles is reached"
+    "Compiled code that calls a function which is Python from now on breaks its graph there. Dividing one compiles no"
+    " more of a call than graph breaks leave; it ends recompiles of what is between them, and each part has a recompile"
+    " limit of its own"
 )
 _MAY_REFUSE = "may refuse what follows from a number or a size that torch does not know"
 _NOT_COMPILED = {
@@ -500,7 +501,8 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         yield paragraph(still, tone=tone)
     yield from eager_blocks(fix, best.observed)
     yield from left_blocks(fix, what_is_left(fix), numbers)
-    if after and after.graph_breaks == eager == 0:
+    in_python = any(isinstance(offer.edit, (Apart, EndApart, Split)) for offer in best.offers)  # that raises nowhere
+    if after and after.graph_breaks == eager == 0 and not in_python:
         yield paragraph(*coded(_KEEP), tone=Tone.QUIET)
     packages = [Path(folder).stem for folder in fix.included if any(name.startswith(folder) for name in fix.changed)]
     if packages:

@@ -66,6 +66,7 @@ _EAGER: Mapping[Reason, str] = {
 
 def left_blocks(fix: Fix, left: tuple[Left, ...], numbers: Mapping[Edit, int]) -> Iterator[Block]:
     """Yield what is still to mend, each with its cause and what to do; `numbers` are those of changes in the table."""
+    left = _told_once(left)
     if not left:
         return
     yield Gap()
@@ -76,6 +77,14 @@ def left_blocks(fix: Fix, left: tuple[Left, ...], numbers: Mapping[Edit, int]) -
         yield line(quiet(f"… {plural(len(left) - _SHOWN, 'more place')}"), indent=2)
     for package in dict.fromkeys(one.not_tried.package for one in left if one.not_tried and one.not_tried.package):
         yield paragraph(f"To try changes of copies of {package}, for a patch: --include {package}", tone=Tone.QUIET)
+
+
+def _told_once(left: tuple[Left, ...]) -> tuple[Left, ...]:
+    """Leave out what the same words would tell: of one line torch has a kind for each expression it cannot know."""
+    found: dict[tuple[object, ...], Left] = {}
+    for one in left:
+        found.setdefault((one.target.at and one.target.at.place, cause(one), to_do(one)), one)
+    return tuple(found.values())
 
 
 def _heading(fix: Fix, left: tuple[Left, ...]) -> str:

@@ -274,7 +274,8 @@ def _said_and_chosen(site: Site, node: ast.If, test: str) -> Rewrite | None:
         *found.after,
     ]
     names = " and ".join(f"`{name}`" for name in dict.fromkeys(said))
-    return site.rewrite(lines, sides.joined(found.needs, f"compiled code then runs without this {names}"))
+    last = next(iter(site.following), None) if isinstance(rest[-1], ast.Return) else None  # what is returned else
+    return site.rewrite(lines, sides.joined(found.needs, f"compiled code then runs without this {names}"), last=last)
 
 
 def _raise(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite | None:
