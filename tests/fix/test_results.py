@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from enum import IntEnum
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.measure.fix import results
+from compiler_lens.measure.fix.objects import held
 from compiler_lens.measure.fix.results import Keeper, compared, load, save
 from compiler_lens.recording.model import Results
 
@@ -104,6 +107,42 @@ def test_no_more_is_kept_than_memory_is_meant_for(monkeypatch: pytest.MonkeyPatc
         keeper.keep("result", call, [X])
     assert not keeper.is_whole
     assert len(keeper.kept) < 20
+
+
+class Level(IntEnum):
+    """A number of a class of its own."""
+
+    HIGH = 3
+
+
+class Name(str):
+    """A text of one."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (np.float64(0.5), 0.5),
+        (np.float32(0.5), 0.5),
+        (np.int64(3), 3),
+        (np.bool_(True), True),
+        (np.str_("a"), "a"),
+        (Level.HIGH, 3),
+        (Name("a"), "a"),
+    ],
+)
+def test_numbers_and_texts_of_other_classes_are_kept_as_pythons_and_read_again(
+    value: object, kept: object, tmp_path: Path
+) -> None:
+    keeper = Keeper()
+    keeper.keep("result", 0, [value])
+    keeper.keep_named("object", 0, held([("best", [value])], with_weights=False))
+    save(keeper.kept, tmp_path / "kept.pt")
+    found = load(tmp_path / "kept.pt")
+    assert [(one.name, one.value) for one in found] == [("", kept), ("len(best)", [1]), ("best[0]", [kept])]
+    assert type(found[0].value) is type(found[2].value[0]) is type(kept)
 
 
 def test_nothing_but_values_is_unpickled(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from compiler_lens.measure.fix.results import exact
 from compiler_lens.measure.sandbox.state import is_foreign, names_in
 from compiler_lens.recording.own_files import is_own
 
@@ -42,6 +43,7 @@ def held(roots: Iterable[Named], *, with_weights: bool = True) -> dict[str, Any]
     left = deque(roots)
     while left and len(found) < _MOST:
         path, value = left.popleft()
+        value = exact(value)
         if isinstance(value, _PLAIN):
             found[path] = value if isinstance(value, (bool, int, float, complex, str, type(None))) else repr(value)
         elif isinstance(value, torch.Tensor):

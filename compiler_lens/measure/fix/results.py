@@ -72,6 +72,7 @@ class Keeper:
 
     def _parts(self, value: Any) -> list[Any]:
         if not isinstance(value, torch.Tensor) or torch.nn.parameter.is_lazy(value):
+            value = exact(value)
             return [_CLOCK if _is_of_clock(value) else value if isinstance(value, _PLAIN) else type(value).__qualname__]
         parts = _parts(value.detach())
         self._bytes += sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))
@@ -91,6 +92,21 @@ def _parts(tensor: torch.Tensor) -> list[Any]:
     flat = tensor.reshape(-1)
     mean = flat.abs().mean() if tensor.is_complex() else flat.to(torch.float32).mean()
     return [str(tuple(tensor.shape)), flat[:: len(flat) // _SAMPLE].to("cpu", copy=True), mean.cpu()]
+
+
+def exact(value: Any) -> Any:
+    """Return a number of NumPy's, or one or a text of a class of its own, as Python's: others are not read again."""
+    if is_numpys(value):
+        value = value.item()
+    made = ((bool, bool), (int, int.__int__), (float, float.__float__), (complex, complex), (str, str.__str__))
+    make = next((make for kind, make in made if isinstance(value, kind)), None)
+    return make(value) if make and type(value) not in _PLAIN else value
+
+
+def is_numpys(value: Any) -> bool:
+    """Return whether a value is one of NumPy's, other than an array."""
+    kind = type(value)
+    return kind.__module__ == "numpy" and kind.__name__ != "ndarray" and hasattr(kind, "item")
 
 
 def save(kept: Sequence[Kept], path: Path) -> None:
