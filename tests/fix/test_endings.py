@@ -584,6 +584,7 @@ def test_fix_leaves_the_ends_of_several_functions_to_python_at_once(
     assert "is_compiling" not in found["patch"]
 
 
+@pytest.mark.slow
 def test_fix_leaves_a_loop_over_layers_to_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -554,6 +554,7 @@ OTHERWISE = """
 """
 
 
+@pytest.mark.slow
 def test_an_operator_whose_fake_is_wrong_in_its_trial_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
