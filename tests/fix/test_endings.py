@@ -511,7 +511,7 @@ def test_an_argument_stays_where_it_is_not_the_first_thing_that_is_computed(line
     assert (found.lines.start, found.calls("pick"), found.calls("net")) == (len(there.split("\n")) - 1, True, False)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fix_keeps_sampling_after_a_network_in_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -564,7 +564,7 @@ SEVERAL = HEAD + dedent("""
 """).lstrip("\n")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fix_leaves_the_ends_of_several_functions_to_python_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -584,7 +584,7 @@ def test_fix_leaves_the_ends_of_several_functions_to_python_at_once(
     assert "is_compiling" not in found["patch"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_fix_leaves_a_loop_over_layers_to_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

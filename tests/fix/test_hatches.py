@@ -554,7 +554,7 @@ OTHERWISE = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_operator_whose_fake_is_wrong_in_its_trial_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -570,7 +570,7 @@ def test_an_operator_whose_fake_is_wrong_in_its_trial_is_refused(
     assert "custom_op" not in str(found["best"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_left_gets_marks_that_were_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
