@@ -357,7 +357,8 @@ def _line_of(event: Event, reference: Callable[[str], Any]) -> Event:
     text, meta = event.text, event.meta
     if text is not None and len(text) > INLINE_LIMIT:
         text = reference(text)
-    for key, value in () if event.name in _OF_NUMBERS else event.meta.items():
+    looked_at = {} if event.name in _OF_NUMBERS else event.meta
+    for key, value in looked_at.items():
         if type(value) is str and len(value) > INLINE_LIMIT:
             meta = {**meta, key: reference(value)}
     return event if text is event.text and meta is event.meta else replace(event, text=text, meta=meta)

@@ -62,9 +62,8 @@ def caller(is_wanted: Callable[[str], bool], within: FrameType | None = None) ->
     seen: set[str] = set()
     through: Door | None = None
     name = _COMPILE_FX.place.name
-    frame: FrameType | None = within or sys._getframe(
-        1
-    )  # a stack of torch's or of traceback's would read every line of source
+    # Frames alone: a stack of torch's or of traceback's would read every line of source.
+    frame: FrameType | None = within or sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         if frame.f_code.co_name == name and frame.f_globals.get("__name__") == _COMPILE_FX.place.module:

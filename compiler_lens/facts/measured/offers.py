@@ -344,8 +344,9 @@ _Chain = tuple[Target, tuple[SourceLine, ...]]  # the calls that lead to a line,
 
 def _breaking(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
     for card in explained.cards:
-        for event in card.events if card.own else ():
-            yield _target(card, recording), event.user_stack
+        if card.own:
+            target = _target(card, recording)
+            yield from ((target, stack) for stack in dict.fromkeys(event.user_stack for event in card.events))
 
 
 def _limiting(recording: Recording, explained: Explanation) -> Iterator[_Chain]:

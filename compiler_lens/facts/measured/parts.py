@@ -122,7 +122,7 @@ def _own(tree: ast.Module, name: str) -> AbstractSet[str]:
     return {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | {f"self.{one}" for one in methods}
 
 
-def _end(one: ast.stmt) -> int:
+def _end(one: ast.stmt | ast.expr) -> int:
     return one.end_lineno or one.lineno
 
 
@@ -186,7 +186,7 @@ def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
         passed = ", ".join(own[is_method:])
         within = [f"{deep}with {site.source(found.context)}:", f"{deep}    return {of}{found.inner}({passed})"]
         head = [*written[function.lineno - 1 : at], *within, *apart, mark, f"{pad}def {found.inner}({', '.join(own)}):"]
-        outer, before = [mark, *head], [*before[: found.context.lineno - 1], *before[_last(found.context) :]]
+        outer, before = [mark, *head], [*before[: found.context.lineno - 1], *before[_end(found.context) :]]
     for part, inner in zip(found.parts, found.names, strict=True):
         begin, end = part.statements[0].lineno - 1, _end(part.statements[-1])
         makes = "return " if part.returns else f"{', '.join(part.makes)} = " if part.makes else ""
@@ -197,10 +197,6 @@ def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
         at = end
     outer += written[at : function.end_lineno]
     return "\n".join([*before, *outer, *made, *written[function.end_lineno or 0 :]])
-
-
-def _last(node: ast.expr) -> int:
-    return node.end_lineno or node.lineno
 
 
 def stays(found: InParts, text: str) -> AbstractSet[str]:

@@ -96,15 +96,15 @@ def _parts(tensor: torch.Tensor) -> list[Any]:
 
 def exact(value: Any) -> Any:
     """Return a number of NumPy's, or one or a text of a class of its own, as Python's: others are not read again."""
-    if is_numpys(value):
+    if _is_numpys(value):
         value = value.item()
     made = ((bool, bool), (int, int.__int__), (float, float.__float__), (complex, complex), (str, str.__str__))
     make = next((make for kind, make in made if isinstance(value, kind)), None)
     return make(value) if make and type(value) not in _PLAIN else value
 
 
-def is_numpys(value: Any) -> bool:
-    """Return whether a value is one of NumPy's, other than an array."""
+def _is_numpys(value: Any) -> bool:
+    """Whether a value is one of NumPy's, other than an array."""
     kind = type(value)
     return kind.__module__ == "numpy" and kind.__name__ != "ndarray" and hasattr(kind, "item")
 
