@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from compiler_lens.facts.measured.collected import INNER
-from compiler_lens.facts.measured.edits import EndApart
+from compiler_lens.facts.measured.edits import Apart, EndApart
 from compiler_lens.facts.measured.fix import Observed, Offer
 
 
@@ -39,7 +39,16 @@ def _is_whole(offer: Offer, now: Observed) -> bool:
 
 
 def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> bool:
-    """Return whether marks among some offers keep out of graphs what they may not."""
+    """Return whether marks among some offers keep out of graphs what they may not.
+
+    Functions in parts may lose the lines that stay Python, but not most of what was compiled: that is no gain.
+    """
+    if any(isinstance(offer.edit, Apart) for offer in added) and _is_most_lost(now, before):
+        return True
     may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
     is_marked = any(offer.keeps_computed for offer in added)
     return is_marked and not before.computed <= now.computed | may_lose
+
+
+def _is_most_lost(now: Observed, before: Observed) -> bool:
+    return 2 * len(before.computed & now.computed) < len(before.computed)
