@@ -33,8 +33,9 @@ from compiler_lens.cli.factory import CONTRACT, target
 from compiler_lens.decode.recording_file import load, recordings_in, save_tried
 from compiler_lens.facts.measured.fix import Fix
 from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.measure.fix.machine import cores
 from compiler_lens.measure.fix.plan import Program
-from compiler_lens.measure.fix.process import OutOfTime, Processes
+from compiler_lens.measure.fix.process import Limits, OutOfTime, Processes
 from compiler_lens.measure.fix.trials import Asked, tried
 from compiler_lens.recording.errors import LensError, RecordingFileError, UsageError, visible, writing
 from compiler_lens.recording.journal_reader import is_journal
@@ -50,6 +51,8 @@ It counts graph breaks, recompiles and functions that run eagerly, and compares 
 torch.compile made, and gradients, with those of a run without the change. Then what helps is tried together. It shows
 what was tried, and the diff of the best. Everything after the script's name is the script's. Only your own files are
 changed, even in copies; --include PACKAGE has it change copies of that package's files, too, for a patch."""
+
+_MOST_JOBS = 8
 
 _EPILOG = (
     """The script runs many times, in the current folder: what it writes is written each time. --steps N ends it early.
@@ -71,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
     program = _program(args)
     if not program.factory:
         say_what_is_passed_on(args, "fix", COMMANDS["fix"].arguments)
-    for name, value in (("--steps", args.steps), ("--timeout", args.timeout), ("--within", args.within)):
+    numbers = {"--steps": args.steps, "--timeout": args.timeout, "--within": args.within, "--jobs": args.jobs}
+    for name, value in numbers.items():
         if value is not None and not value > 0:
             raise UsageError(f"{name} {value:g}: one or more")
     if args.patch:
@@ -128,10 +132,8 @@ def _fixed(program: Program, args: argparse.Namespace) -> str:
     asked = Asked(program, Ownership.of((*args.user_path, *included)), args.steps or 0, included, args.own_inputs)
     environment = {"PYTHONHASHSEED": "0", **os.environ}  # sets in one order, in each run
     home = str(Path(compiler_lens.__file__).parent.parent)
-    with (
-        _termination_as_interrupt(),
-        Processes(interpreter(), home, environment, args.timeout, args.within) as processes,
-    ):
+    limits = Limits(args.timeout, args.within, args.jobs or min(cores(), _MOST_JOBS))
+    with _termination_as_interrupt(), Processes(interpreter(), home, environment, limits) as processes:
         try:
             fix = tried(asked, processes, _tell)
         except OutOfTime:
@@ -287,8 +289,9 @@ COMMANDS = {
     "fix": Command(
         run=run,
         help="try changes of your code on copies of it, and show the best as a diff",
-        usage="[--steps N] [--timeout SECONDS] [--within SECONDS] [--patch FILE] [--apply] [--beside REC]\n"
-        "         [--user-path P] [--include PACKAGE] [--own-inputs] [--training] [--json] [--width N] [--no-color]\n"
+        usage="[--steps N] [--timeout SECONDS] [--within SECONDS] [--jobs N] [--patch FILE] [--apply]\n"
+        "         [--beside REC] [--user-path P] [--include PACKAGE] [--own-inputs] [--training] [--json]\n"
+        "         [--width N] [--no-color]\n"
         "         (script | -m module | FILE:FACTORY) [args ...]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
@@ -303,6 +306,11 @@ COMMANDS = {
             argument(
                 "--within", metavar="SECONDS", type=float,
                 help="end after so long, with what helped by then, as Ctrl-C does",
+            ),
+            argument(
+                "--jobs", metavar="N", type=int,
+                help=f"how many runs at once; by default as many as there are cores and memory, at most {_MOST_JOBS}, "
+                "and one where the script's runs would meet in what they write",
             ),
             argument("--patch", metavar="FILE", help="write the best as a patch, for patch -p0"),
             argument(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import select
 import signal
 import sys
 from collections.abc import Sequence
@@ -17,6 +19,8 @@ from compiler_lens.measure.fix import plan as plans
 from compiler_lens.measure.fix.plan import Plan
 
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
+_MOST_AT_ONCE = 1 << 16  # bytes
+_KILO = 1024  # what Linux counts memory in
 
 
 def main(plan: Sequence[str]) -> None:
@@ -28,9 +32,33 @@ def main(plan: Sequence[str]) -> None:
     from compiler_lens.measure.fix import running
 
     if running.may_fork():
-        _answer(plans.FORKS)
-        while line := sys.stdin.readline():
-            _fork(Path(line.rstrip("\n")))
+        _serve()
+
+
+def _serve() -> None:
+    """Fork for each plan that is asked for, and say when one has ended, until nobody asks any more."""
+    woken, waking = os.pipe()
+    os.set_blocking(waking, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waking)
+    _answer(plans.FORKS)
+    while True:
+        ready, _, _ = select.select([0, woken], [], [])
+        if woken in ready:
+            os.read(woken, _MOST_AT_ONCE)
+            _reap()
+        if 0 in ready:
+            plan = os.read(0, _MOST_AT_ONCE)  # one: whoever asks waits until it has begun
+            if not plan:
+                return
+            _fork(Path(os.fsdecode(plan).rstrip("\n")))
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.wait4(-1, os.WNOHANG))[0]:
+            process, status, used = found
+            _answer(f"{plans.ENDED} {process} {os.waitstatus_to_exitcode(status)} {used.ru_maxrss * _KILO}")
 
 
 def _die_with_the_command() -> None:
@@ -41,6 +69,8 @@ def _die_with_the_command() -> None:
 def _fork(plan: Path) -> None:
     process = os.fork()
     if not process:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         _die_with_the_command()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -48,8 +78,7 @@ def _fork(plan: Path) -> None:
             with plan.with_name(name).open("wb") as stream:
                 os.dup2(stream.fileno(), number)
         _run(plan)
-    _answer(str(process))
-    _answer(str(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])))
+    _answer(f"{plans.BEGUN} {process}")
 
 
 def _answer(text: str) -> None:

@@ -19,7 +19,7 @@ from compiler_lens.facts.measured.fix import Fix, NotCompiledBecause, Observed, 
 from compiler_lens.facts.measured.printed import OtherWords, known
 from compiler_lens.measure.fix import trials
 from compiler_lens.measure.fix.plan import Program
-from compiler_lens.measure.fix.process import Processes
+from compiler_lens.measure.fix.process import Limits, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results
 from compiler_lens.render.console import fix_report
@@ -130,7 +130,7 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     home = str(Path(compiler_lens.__file__).parent.parent)
-    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, 120) as opened:
+    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, Limits(120)) as opened:
         yield Runs(tmp_path_factory.mktemp("runs") / "train.py", opened)
 
 
@@ -352,7 +352,7 @@ def test_what_only_rounding_moves_is_the_same(tmp_path: Path) -> None:
     home, script = str(Path(compiler_lens.__file__).parent.parent), tmp_path / "train.py"
     text = dedent(BIASED)
     script.write_text(text)
-    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, 120) as opened:
+    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, Limits(120)) as opened:
         said: list[str] = []
         runs = trials._Runs(trials.Asked(Program(str(script))), opened, tmp_path, said.append)
         runs._run()

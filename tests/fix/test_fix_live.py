@@ -23,7 +23,7 @@ from compiler_lens.cli.command import interpreter
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import Outcome, Plan, Program
-from compiler_lens.measure.fix.process import Processes
+from compiler_lens.measure.fix.process import Limits, Processes
 from compiler_lens.render.json import view_schema
 from compiler_lens.views.registry import documented
 
@@ -213,7 +213,9 @@ def test_a_run_compiles_what_the_program_compiles_without_it(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     recording = [sys.executable, "-m", "compiler_lens", "run", "-o", "train.clens", "train.py"]
     subprocess.run(recording, check=True, stdout=subprocess.DEVNULL)
-    with Processes(interpreter(), str(Path(compiler_lens.__file__).parent.parent), os.environ, 300) as processes:
+    with Processes(
+        interpreter(), str(Path(compiler_lens.__file__).parent.parent), os.environ, Limits(300)
+    ) as processes:
         ended = processes.run(Plan(Program("train.py"), str(tmp_path / "out")))
     assert ended.outcome == Outcome(str(tmp_path / "train.py"), calls=6)
     plain, tried = (observed(one, Ownership()) for one in (load(tmp_path / "train.clens"), ended.recording))

@@ -39,7 +39,7 @@ from compiler_lens.facts.measured.other_inputs import (
 from compiler_lens.measure.fix.inputs import made, not_made, ways
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
 from compiler_lens.measure.fix.plan import RESULTS, Outcome, Plan, Program
-from compiler_lens.measure.fix.process import Processes
+from compiler_lens.measure.fix.process import Limits, Processes
 from compiler_lens.measure.sandbox import copies
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.render.console import fix_report
@@ -73,7 +73,7 @@ BRANCH = """\
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Processes]:
     home = str(Path(compiler_lens.__file__).parent.parent)
-    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, 120) as opened:
+    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, Limits(120)) as opened:
         yield opened
 
 

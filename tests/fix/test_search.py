@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -371,6 +371,21 @@ def test_no_more_trials_follow_than_was_said_before_each() -> None:
     assert program.runs == ["211", "121", "112", "221", "222"]
     assert said == [(3, 39), (2, 38), (1, 37), (0, 36), (1, 35)]
     assert all(most >= len(said) - number for number, (_, most) in enumerate(said, 1))
+
+
+def test_what_comes_next_is_said_before_it_runs_and_nothing_that_is_known() -> None:
+    outcomes = {"211": seen(2, B, C), "121": seen(2, A, C), "112": seen(3, A, B, C), "221": seen(1, C)}
+    program = Program({**outcomes, "222": seen(0), "122": seen(0)})
+    said: list[list[str]] = []
+
+    def expect(several: Sequence[tuple[Texts, tuple[Offer, ...]]]) -> None:
+        said.append(["".join(line[-1] for line in t["train.py"].splitlines()[1:]) for t, _ in several])
+        assert not set(said[-1]) & set(program.runs)
+
+    Search(seen(3, A, B, C), {"train.py": TEXT}, "train.py", program, expect=expect).result()
+    assert [one for one in said if one] == [["211", "121", "112"], ["222"], ["122", "212"]]
+    assert program.runs[:3] == ["211", "121", "112"]
+    assert not said[-1]
 
 
 def test_a_line_that_is_left_out_is_better_than_all_messages_of_its_kind() -> None:

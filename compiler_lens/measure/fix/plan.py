@@ -17,6 +17,8 @@ OUTPUT, ERRORS = "output.txt", "errors.txt"  # what it prints
 
 ALL = "*"  # stands for the names of all that objects hold
 FORKS = "forks"  # what a process says that has torch, and forks for each run
+BEGUN = "begun"  # what it says of a run, with the number of its process
+ENDED = "ended"  # the same, with its exit status, and bytes of memory that it took
 
 
 class Program(Struct, frozen=True):
@@ -71,5 +73,6 @@ class Outcome(Struct, frozen=True):
     others: OtherInputs = OtherInputs()
     counted: Counted = {}
     error: str = ""
+    is_met: bool = False  # another run at the same time would meet what it does outside of its process
     is_unusable: bool = False  # nothing was raised: what was named is not there, or makes no model
     error_line: SourceLine | None = None

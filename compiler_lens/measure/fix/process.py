@@ -1,7 +1,8 @@
 """A process for each run of the program: started, given a time, and read when it has ended.
 
 Importing torch takes longer than most runs: one process does it, and forks for each run. With an accelerator every run
-begins from nothing, as its driver does not survive a fork.
+begins from nothing, as its driver does not survive a fork. Runs that are expected may begin before their turn, while
+others still run; each is a process of its own, so that changes nothing of what comes of it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.decode.recording_file import load
-from compiler_lens.measure.fix.plan import ERRORS, FORKS, OUTCOME, OUTPUT, RECORDING, Outcome, Plan
-from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.measure.fix import machine
+from compiler_lens.measure.fix.plan import BEGUN, ERRORS, FORKS, OUTCOME, OUTPUT, RECORDING, Outcome, Plan
+from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.recording.model import Recording
 
 if TYPE_CHECKING:
@@ -51,6 +54,23 @@ class OutOfTime(Exception):  # noqa: N818 -- no error: what is known by then is 
     """Ends a search when the time for all its runs is over."""
 
 
+class _Begun(Struct):
+    """A run that has begun."""
+
+    plan: Plan
+    process: int
+    at: float  # when, by the monotonic clock
+    seconds: float  # that it may take
+
+
+class Limits(Struct, frozen=True):
+    """What runs may take."""
+
+    timeout: float  # seconds for each
+    within: float | None = None  # seconds for all of them; None: as long as they take
+    jobs: int = 1  # that may run at once, if memory is left for them
+
+
 class Processes:
     """Runs plans, a process for each, while its `with` block is open.
 
@@ -58,24 +78,21 @@ class Processes:
         python: how an interpreter like this one is started.
         home: the folder that our package is in.
         environment: of the processes.
-        timeout: seconds for each.
-        within: seconds for all of them; None: as long as they take.
+        limits: what they may take.
     """
 
-    def __init__(
-        self,
-        python: Sequence[str],
-        home: str,
-        environment: Mapping[str, str],
-        timeout: float,
-        within: float | None = None,
-    ) -> None:
-        self._last = math.inf if within is None else time.monotonic() + within
-        self._end = math.inf if within is None else self._last - _LAST_STRETCH * within
+    def __init__(self, python: Sequence[str], home: str, environment: Mapping[str, str], limits: Limits) -> None:
+        within = math.inf if limits.within is None else limits.within
+        self._last = time.monotonic() + within
+        self._end = self._last if math.isinf(within) else self._last - _LAST_STRETCH * within
         self._command = [*python, "-c", _START, home]
-        self._environment, self._timeout = dict(environment), timeout
+        self._environment, self._timeout, self._jobs = dict(environment), limits.timeout, limits.jobs
         self._server: subprocess.Popen[bytes] | None = None
         self._stack = contextlib.ExitStack()
+        self._expected: list[tuple[Plan, float]] = []  # with the seconds that each may take
+        self._begun: list[_Begun] = []  # before their turn
+        self._ended: dict[int, int] = {}  # exit statuses, by process
+        self._largest = 0  # bytes that a run took
 
     def __enter__(self) -> Self:
         server = self._stack.enter_context(self._started([]))
@@ -90,35 +107,52 @@ class Processes:
         """Run on until the time for all runs is over: until here a part of it is kept for what comes last."""
         self._end = self._last
 
+    def one_at_a_time(self) -> None:
+        """Begin no run before its turn any more."""
+        self._jobs = 1
+
+    def expect(self, plans: Sequence[Plan], longest: float) -> None:
+        """Hear which runs may come next, each for so many seconds: as many as may run at once begin before their turn.
+
+        Those that began so and are not among them are ended: nobody asks for them any more.
+        """
+        wanted = [] if self._jobs == 1 or self._server is None else list(plans)
+        kept = [one for one in self._begun if any(_is_same(one.plan, plan) for plan in wanted)]
+        for one in self._begun:
+            if one not in kept:
+                self._stop(one)
+        self._begun = kept
+        new = [plan for plan in wanted if not any(_is_same(one.plan, plan) for one in kept)]
+        self._expected = [(plan, min(self._timeout, longest)) for plan in new]
+
     def run(self, plan: Plan, longest: float | None = None) -> Ended:
         """Run a plan to its end, or for so many seconds if that is less than all runs have.
 
         Raises `OutOfTime` once the time for all runs is over, or all but what is kept of it.
         """
-        left = max(self._end - time.monotonic(), 0.0)
-        if not left:
+        if time.monotonic() >= self._end:
             raise OutOfTime
-        seconds = min(self._timeout, longest or self._timeout, left)
-        folder = plan.at
-        folder.mkdir()
-        (folder / _PLAN).write_bytes(msgspec.json.encode(plan))
-        status = self._forked(folder, seconds) if self._server else self._fresh(folder, seconds)
-        if status is None and seconds == left:
+        seconds = min(self._timeout, longest or self._timeout)
+        if self._server:
+            begun = self._taken(plan) or self._fork(plan, seconds)
+            plan, seconds = begun.plan, begun.seconds
+            status = self._waited(begun)
+        else:
+            status = self._fresh(plan, min(seconds, self._end - time.monotonic()))
+        if status is None and time.monotonic() >= self._end:
             raise OutOfTime
-        try:
-            outcome = msgspec.json.decode((folder / OUTCOME).read_bytes(), type=Outcome)
-        except (OSError, msgspec.MsgspecError):
-            outcome = Outcome(error=_died(status, seconds))
-        try:
-            recording = load(folder / RECORDING)
-        except RecordingFileError:
-            recording = Recording()
-        printed = _read(folder / OUTPUT)
-        last = _tail(folder / ERRORS) or printed[-_TAIL:]
-        return Ended(outcome, recording, "\n".join((printed, *outcome.said)), last, is_late=status is None)
+        return _ended(plan, status, seconds)
 
-    def _fresh(self, folder: Path, seconds: float) -> int | None:
+    def _taken(self, plan: Plan) -> _Begun | None:
+        """Take a run that has begun before its turn; None where it has not."""
+        self._expected = [(one, longest) for one, longest in self._expected if not _is_same(one, plan)]
+        found = next((one for one in self._begun if _is_same(one.plan, plan)), None)
+        self._begun = [one for one in self._begun if one is not found]
+        return found
+
+    def _fresh(self, plan: Plan, seconds: float) -> int | None:
         """Run in a new interpreter: its exit status, or None if it is late."""
+        folder = _written(plan)
         with contextlib.ExitStack() as stack:
             output, errors = (stack.enter_context((folder / name).open("wb")) for name in (OUTPUT, ERRORS))
             process = stack.enter_context(self._started([str(folder / _PLAN)], output, errors))
@@ -127,24 +161,62 @@ class Processes:
             except subprocess.TimeoutExpired:
                 return None
 
-    def _forked(self, folder: Path, seconds: float) -> int | None:
-        """Run in a process forked from the one that has torch: its exit status, or None if it is late."""
-        server = self._server
-        if server is None or server.stdin is None or server.stdout is None:
+    def _fork(self, plan: Plan, seconds: float) -> _Begun:
+        """Begin a run in a process forked from the one that has torch."""
+        stdin = self._server.stdin if self._server else None
+        if stdin is None:
             raise AssertionError
-        server.stdin.write(f"{folder / _PLAN}\n".encode())
-        server.stdin.flush()
-        process = int(_line(server.stdout) or 0)
-        is_done = False
+        stdin.write(f"{_written(plan) / _PLAN}\n".encode())
+        stdin.flush()
+        while (process := self._hear()) is None:
+            pass
+        return _Begun(plan, process, time.monotonic(), seconds)
+
+    def _hear(self) -> int | None:
+        """Read what the process that has torch says next; return the number of a process that has begun, if it is that.
+
+        Raises `UsageError` where it has died.
+        """
+        said = _line(self._server.stdout if self._server else None).split()
+        if not said:
+            raise UsageError("the process that starts the runs was ended, for want of memory perhaps: try --jobs 1")
+        if said[0] == BEGUN:
+            return int(said[1])
+        process, status, largest = map(int, said[1:])
+        self._ended[process], self._largest = status, max(self._largest, largest)
+        return None
+
+    def _waited(self, begun: _Begun) -> int | None:
+        """Wait for a run, and begin others meanwhile: its exit status, or None if it is late."""
+        until = min(begun.at + begun.seconds, self._end)
         try:
-            is_done = bool(select.select([server.stdout], [], [], seconds)[0])
+            while begun.process not in self._ended:
+                while self._expected and len(self._begun) + 1 < self._jobs and self._has_memory():
+                    self._begun.append(self._fork(*self._expected.pop(0)))
+                if not self._says_something(until - time.monotonic()):
+                    return None
+                self._hear()
+            return self._ended[begun.process]
         finally:
-            _end(process)
-            if not is_done:  # it may have no group of its own yet
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-            status = _line(server.stdout)
-        return int(status or -signal.SIGKILL) if is_done else None
+            self._stop(begun)
+
+    def _says_something(self, seconds: float) -> bool:
+        stream = self._server.stdout if self._server else None
+        return stream is not None and bool(select.select([stream], [], [], max(seconds, 0))[0])
+
+    def _has_memory(self) -> bool:
+        """Whether what is left is enough for the runs that have begun, and one more, as large as the largest so far."""
+        free = machine.free_memory()
+        return free is None or 0 < (2 + len(self._begun)) * self._largest < free
+
+    def _stop(self, begun: _Begun) -> None:
+        """End a run, and what it has left running, and wait until it is over."""
+        _end(begun.process)
+        if begun.process not in self._ended:  # it may have no group of its own yet
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(begun.process, signal.SIGKILL)
+        while begun.process not in self._ended:
+            self._hear()
 
     @contextlib.contextmanager
     def _started(
@@ -157,6 +229,7 @@ class Processes:
             stdin=subprocess.DEVNULL if output else subprocess.PIPE,
             stdout=output or subprocess.PIPE,
             stderr=errors,
+            bufsize=0,  # what was read ahead would not show whether there is more to read
             env=self._environment,
             start_new_session=True,
         )
@@ -168,6 +241,33 @@ class Processes:
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
                     stream.close()
+
+
+def _is_same(one: Plan, other: Plan) -> bool:
+    """Whether two runs are the same but for where they leave what they are asked for."""
+    return replace(one, folder=other.folder) == other
+
+
+def _written(plan: Plan) -> Path:
+    """Write a plan into its folder, and return that."""
+    plan.at.mkdir()
+    (plan.at / _PLAN).write_bytes(msgspec.json.encode(plan))
+    return plan.at
+
+
+def _ended(plan: Plan, status: int | None, seconds: float) -> Ended:
+    folder = plan.at
+    try:
+        outcome = msgspec.json.decode((folder / OUTCOME).read_bytes(), type=Outcome)
+    except (OSError, msgspec.MsgspecError):
+        outcome = Outcome(error=_died(status, seconds))
+    try:
+        recording = load(folder / RECORDING)
+    except RecordingFileError:
+        recording = Recording()
+    printed = _read(folder / OUTPUT)
+    last = _tail(folder / ERRORS) or printed[-_TAIL:]
+    return Ended(outcome, recording, "\n".join((printed, *outcome.said)), last, is_late=status is None)
 
 
 def _end(group: int) -> None:

@@ -24,6 +24,7 @@ from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.logged import OwnLog
 from compiler_lens.measure.fix.observing import Observer
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
+from compiler_lens.measure.fix.outside import Outside
 from compiler_lens.measure.fix.plan import ALL, OUTCOME, RECORDING, RESULTS, Outcome, Plan
 from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, cause, described
@@ -58,18 +59,20 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         if plan.with_others:  # each kind of inputs may be compiled by itself
             stack.enter_context(settings.dynamo_settings({"recompile_limit": _MOST_RECOMPILES}))
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
-        observer, lines = Observer(plan.observe), CountedLines(plan.count_lines)
+        observer, lines, outside = Observer(plan.observe), CountedLines(plan.count_lines), Outside(plan.at)
         others = OtherCalls(lines) if plan.with_others and impossible() is None else None
 
         def end(error: BaseException | None = None) -> None:
+            outside.end()
             recorder.close()
-            _Run(plan, watch, observer, others, lines, log).end(error)
+            _Run(plan, watch, observer, others, lines, log, outside).end(error)
 
         watch, log = Watch(plan.steps, end, others=others, lines=lines, is_noisy=plan.is_noisy), OwnLog()
         stack.enter_context(watch.watching())
         stack.enter_context(log.hearing())
         _seed()
         serving.serve(plan.texts)
+        outside.hear()
         error: BaseException | None = None
         try:
             with observer.observing():
@@ -109,6 +112,7 @@ class _Run(Struct, frozen=True):
     others: OtherCalls | None
     lines: CountedLines
     log: OwnLog
+    outside: Outside
 
     def end(self, error: BaseException | None) -> None:
         """Leave what came of it, and end."""
@@ -123,6 +127,7 @@ class _Run(Struct, frozen=True):
             called=self.observer.called,
             counted=self.lines.counted,
             error=said,
+            is_met=self.outside.is_met,
             is_unusable=isinstance(error, UsageError) and error.__cause__ is None,
             error_line=line,
         )

@@ -28,6 +28,7 @@ _MOST = 40  # trials
 _DEEPEST = 4  # functions that call one another and are divided one after the other
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
+Expect = Callable[[Sequence[tuple[Texts, tuple[Offer, ...]]]], object]
 More = Callable[[Observed], Observed]
 Confirm = Callable[[Observed, Texts, tuple[Offer, ...]], Observed]
 
@@ -42,6 +43,7 @@ class Search:
         attempt: runs the program with other texts, for the last of some offers.
         more: adds the last resorts to the offers of what an attempt returned; None: there are none.
         confirm: looks closer at an attempt that is built upon, or the best, and returns what that showed.
+        expect: hears which attempts come next, so that they may run meanwhile.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 -- what it is about, and what it asks
@@ -52,8 +54,9 @@ class Search:
         attempt: Attempt,
         more: More | None = None,
         confirm: Confirm | None = None,
+        expect: Expect = lambda _: None,
     ) -> None:
-        self._more, self._confirm = more, confirm
+        self._more, self._confirm, self._expect = more, confirm, expect
         self._confirmed: set[tuple[Offer, ...]] = set()
         self._first = State(first, texts)
         self._by_texts = {frozenset(texts.items()): self._first}  # what came of them
@@ -258,12 +261,15 @@ class Search:
         """Leave out what the other offers of a trial do as well without, the first ones first."""
         needless, less = doubtful(best.offers), best  # as far as it is known
         self._ahead = len(needless)
-        for offer in needless:
+        self._expect_each(self._first, _without_each(best, needless))
+        for number, offer in enumerate(needless, 1):
             self._ahead -= 1
             rest = tuple(one for one in less.offers if one is not offer)
             found = self._try(self._first, rest) if rest else None
             if found is not None and self._is_as_good(found, less):
                 less = self._tried[self._place(found.offers)]
+                self._expect_each(self._first, _without_each(less, needless[number:]))
+        self._expect([])
         if less is best or not self._is_confirmed(less.offers):
             return best
         return self._tried[self._place(less.offers)]  # as it is after that look
@@ -376,6 +382,7 @@ class Search:
         waiting = [one for one in waiting if not (self._by_value and one.gives_unknown)]
         again = [one for one in waiting if base.observed.broken and one.target.key not in base.observed.broken]
         self._ahead = len(offered) + len(again) + 1  # the last one is of those together that help
+        self._expect_each(base, ((offer,) for offer in (*offered, *again)))
         for offer in (*offered, *again):
             self._ahead -= 1
             found = self._try(base, (offer,))
@@ -384,6 +391,7 @@ class Search:
                 helping.append(found)
             elif found is not None and not found.observed.error and found.observed.results is not Results.DIFFER:
                 harmless.append(found)
+        self._expect([])
         return helping, harmless
 
     def _many_at_once(self, base: State, offered: Iterable[Offer]) -> State | None:
@@ -413,12 +421,13 @@ class Search:
     def _as_far_as_they_help(self, base: State, offers: tuple[Offer, ...]) -> State:
         """Return a state with these offers: all of them, or what helps of each half on top of the other."""
         _, made = self._made(base, (one for one in offers if one.edit not in self._failed))
+        half = len(made) // 2
+        self._expect_each(base, (made, made[:half]))
         found = self._try(base, made) if made else None
         if found is not None and self._is_better(found, base) and self._holds(found.offers):
             return self._states[found.offers]
         if len(made) < 2:  # noqa: PLR2004 -- one has no halves
             return base
-        half = len(made) // 2
         return self._as_far_as_they_help(self._as_far_as_they_help(base, made[:half]), made[half:])
 
     def _made(self, base: State, offers: Iterable[Offer]) -> tuple[Texts, tuple[Offer, ...]]:
@@ -439,15 +448,10 @@ class Search:
 
     def _try(self, base: State, offers: tuple[Offer, ...]) -> State | None:
         """Make offers on top of a state; None where that cannot be done, or was."""
-        made = {offer.edit for offer in base.offers}
-        offers = tuple({offer.edit: offer for offer in offers if offer.edit not in made}.values())
-        if not offers:  # a setting that another break asked for
+        every = self._on_top(base, offers)
+        if every is None:
             return None
-        every = (*base.offers, *offers)
-        is_unknown = any(offer.gives_unknown for offer in every)
-        failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
-        if any(offer.edit in failed and not self._may_do_now(offer.edit, every) for offer in offers):
-            return None
+        offers, is_unknown = every[len(base.offers) :], any(offer.gives_unknown for offer in every)
         texts, done = self._made(base, offers)
         if len(done) < len(offers):
             if len(offers) == 1:
@@ -471,6 +475,25 @@ class Search:
                 self._raised[offers[0].edit] = frozenset(offer.edit for offer in every)
         return found
 
+    def _on_top(self, base: State, offers: Iterable[Offer]) -> tuple[Offer, ...] | None:
+        """Return the offers of a state with others; None where none is new, or one of these failed before."""
+        made = {offer.edit for offer in base.offers}
+        new = tuple({offer.edit: offer for offer in offers if offer.edit not in made}.values())
+        every = (*base.offers, *new)
+        is_unknown = any(offer.gives_unknown for offer in every)
+        failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
+        has_failed = any(offer.edit in failed and not self._may_do_now(offer.edit, every) for offer in new)
+        return None if has_failed or not new else every  # a setting that another break asked for is not new
+
+    def _expect_each(self, base: State, several: Iterable[Sequence[Offer]]) -> None:
+        """Say which of several offers on top of a state would run."""
+        found: list[tuple[Texts, tuple[Offer, ...]]] = []
+        for every in filter(None, (self._on_top(base, offers) for offers in several)):
+            texts, done = self._made(base, every[len(base.offers) :])
+            if len(done) == len(every) - len(base.offers) and frozenset(texts.items()) not in self._by_texts:
+                found.append((texts, every))
+        self._expect(found)
+
     def _may_do_now(self, edit: Edit, every: Iterable[Offer]) -> bool:
         """Whether what raised, as torch knew no number, may do by now: what it ran is kept out of the graph since."""
         raised = self._raised.get(edit)
@@ -493,3 +516,7 @@ class Search:
         if now.cost != before.cost:
             return now.cost < before.cost
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
+
+
+def _without_each(trial: Trial, needless: Iterable[Offer]) -> Iterable[tuple[Offer, ...]]:
+    return (tuple(one for one in trial.offers if one is not offer) for offer in needless)

@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 import tokenize
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -79,6 +79,7 @@ class _Runs:
     def __init__(self, asked: Asked, processes: Processes, folder: Path, tell: Callable[[str], object]) -> None:
         self._asked, self._processes, self._folder, self._tell = asked, processes, folder, tell
         self._number = 0
+        self._expected = 0  # runs that were said to come
         self._reference = ""
         self._texts: Texts = {}
         self._printed: Known | None = None  # by the program as it is
@@ -107,6 +108,8 @@ class _Runs:
             )
         if ended.outcome.is_unusable:
             raise UsageError(ended.outcome.error)
+        if ended.outcome.is_met:
+            self._processes.one_at_a_time()
         is_eager = bool(ended.outcome.error)
         if is_eager:
             self._reference_without_compile(ended)
@@ -134,7 +137,7 @@ class _Runs:
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
         confirm = self._confirm if is_deterministic else None
-        self._search = Search(first, texts, ended.outcome.script, self._attempt, more, confirm)
+        self._search = Search(first, texts, ended.outcome.script, self._attempt, more, confirm, self._expect)
         found = self._searched(self._search)
         return replace(
             found,
@@ -221,7 +224,10 @@ class _Runs:
     def _plan(self, texts: Texts | None = None, offers: tuple[Offer, ...] = ()) -> Plan:
         """Return a run of the program as it is, or with other texts, in which some offers were made."""
         self._number += 1
-        folder = self._folder / str(self._number)
+        return self._in_folder(str(self._number), texts, offers)
+
+    def _in_folder(self, name: str, texts: Texts | None, offers: tuple[Offer, ...]) -> Plan:
+        folder = self._folder / name
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
         is_aot = any(offer.needs_aot for offer in offers)
         asked = self._asked
@@ -233,6 +239,14 @@ class _Runs:
 
     def _results(self) -> str:
         return str(self._folder / str(self._number) / RESULTS)
+
+    def _expect(self, changed: Sequence[tuple[Texts, tuple[Offer, ...]]]) -> None:
+        """Hear which attempts come next, if nothing is learned before that makes them needless."""
+        self._processes.expect([self._ahead(texts, offers) for texts, offers in changed], self._longest)
+
+    def _ahead(self, texts: Texts, offers: tuple[Offer, ...]) -> Plan:
+        self._expected += 1
+        return self._in_folder(f"ahead-{self._expected}", texts, offers)
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         self._tell(f"{self._number - 1}{self._how_many_more()}: {self._named(offers)}")
@@ -281,8 +295,10 @@ class _Runs:
     def _confirm(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
         if seen.results is Results.EQUAL:
+            self._processes.expect(list(self._looks(texts, offers)), self._longest)
             seen = self._also_in_eager(seen, texts, offers)
         if seen.results is not Results.EQUAL:
+            self._processes.expect([], self._longest)
             return seen
         if self._others is None:
             self._others = self._without_a_change()
@@ -306,15 +322,24 @@ class _Runs:
             found = replace(found, results=Results.DIFFER)
         return self._noted(found, self._recording_of(seen))
 
+    def _looks(self, texts: Texts, offers: tuple[Offer, ...]) -> Iterator[Plan]:
+        """Yield the runs of a closer look that are known before it begins."""
+        if self._is_alike_in_eager:
+            yield replace(self._ahead(texts, offers), is_eager=True)
+        if self._others is not None:
+            yield self._with_others(self._others, self._ahead(texts, offers), is_aot=True)
+
     def _further(self, texts: Texts, offers: tuple[Offer, ...], known: _Others, *, is_aot: bool = True) -> Ended:
         """Run a change as Inductor begins with it, and with other inputs where that can be."""
         self._tell_of(offers, "with AOTAutograd" if known.untried else "with other inputs")
-        return self._with_others(known, self._plan(texts, offers), is_aot=is_aot)
+        plan = self._with_others(known, self._plan(texts, offers), is_aot=is_aot)
+        return self._processes.run(plan, self._longest)
 
-    def _with_others(self, known: _Others, plan: Plan, *, is_aot: bool) -> Ended:
-        if not known.untried:
-            plan = replace(plan, with_others=True, reference=known.reference)
-        return self._processes.run(replace(plan, is_aot=is_aot), self._longest)
+    @staticmethod
+    def _with_others(known: _Others, plan: Plan, *, is_aot: bool) -> Plan:
+        if known.untried:
+            return replace(plan, is_aot=is_aot)
+        return replace(plan, with_others=True, reference=known.reference, is_aot=is_aot)
 
     def _also_in_eager(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         """Return the same where the change computes the same without torch.compile, too; else other results.
@@ -346,10 +371,11 @@ class _Runs:
         """Make calls with other inputs of the program as it is, compiled: what is wrong without a change is not its."""
         if self._compiled is None:
             self._tell("the program as it is, with other inputs")
-            found = self._with_others(others, self._plan(), is_aot=True).outcome
+            found = self._processes.run(self._with_others(others, self._plan(), is_aot=True), self._longest).outcome
             is_aot = not found.error
             if not (is_aot or others.untried):
-                found = self._with_others(others, self._plan(), is_aot=False).outcome
+                plan = self._with_others(others, self._plan(), is_aot=False)
+                found = self._processes.run(plan, self._longest).outcome
             self._compiled = _Compiled(found.others.differing, is_aot)
         return self._compiled
 
