@@ -2,13 +2,76 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
-from collections.abc import Callable
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from compiler_lens.measure.fix.process import Processes
+
 Install = Callable[..., None]
+WARM = Path(__file__).with_name("warm.py")
+OF_A_TEST = {"PYTEST_CURRENT_TEST", "PYTHONPATH", "PYTHONHASHSEED"}  # what may differ from the warm process's
+
+
+class _Server:
+    """A server of runs, as `Processes` has it of `subprocess.Popen`."""
+
+    def __init__(self, link: socket.socket, environment: Mapping[str, str]) -> None:
+        asked, self._asking = os.pipe()
+        self._answered, answers = os.pipe()
+        message = json.dumps([str(Path.cwd()), dict(environment)]).encode()
+        socket.send_fds(link, [message], [asked, answers, sys.__stderr__.fileno() if sys.__stderr__ else 2])
+        os.close(asked)
+        os.close(answers)
+        self.stdin, self.stdout = os.fdopen(self._asking, "wb", 0), os.fdopen(self._answered, "rb", 0)
+        self.pid = int(link.recv(16))
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.stdin.close()
+        self.stdout.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm() -> Iterator[None]:
+    """Fork the servers of runs from one process that has torch, where they are asked for in this process."""
+    mine, its = socket.socketpair()
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    command = [sys.executable, str(WARM), str(its.fileno())]
+    started = Processes._started
+
+    @contextlib.contextmanager
+    def forked(self: Processes, arguments: list[str], *streams: Any) -> Iterator[Any]:
+        differing = {name for name, _ in self._environment.items() ^ environment.items()}
+        if arguments or not differing <= OF_A_TEST or self._environment.get("PYTHONHASHSEED", "0") != "0":
+            with started(self, arguments, *streams) as process:
+                yield process
+            return
+        server = _Server(mine, self._environment)
+        try:
+            yield server
+        finally:
+            server.end()
+
+    with (
+        subprocess.Popen(command, env=environment, pass_fds=[its.fileno()]) as process,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        its.close()
+        patch.setattr(Processes, "_started", forked)
+        yield
+        mine.close()
+        process.wait()
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 
 from compiler_lens.capture.torch_api import versions
 
+_POOL = "TORCH_WARM_POOL"
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass", "pytree"]
 
 
@@ -51,3 +54,15 @@ def generated_modules() -> Iterator[tuple[str, dict[str, Any]]]:
 
     for module in PyCodeCache.modules:
         yield str(getattr(module, "__file__", "")), vars(module)
+
+
+def import_inductor() -> None:
+    """Import what torch.compile imports for Inductor, which takes seconds, without processes that compile."""
+    before = os.environ.get(_POOL)
+    os.environ[_POOL] = "0"  # torch/_inductor/async_compile.py
+    try:
+        importlib.import_module("torch._inductor.compile_fx")
+    finally:
+        os.environ.pop(_POOL)
+        if before is not None:
+            os.environ[_POOL] = before

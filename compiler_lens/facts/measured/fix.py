@@ -280,6 +280,7 @@ class Fix(Struct, frozen=True):
     not_tried: tuple[NotTried, ...] = ()
     texts: Texts = {}  # the user's files as they are
     folder: str = ""  # where the patch is made
+    is_aot: bool = False  # AOTAutograd took the graphs of all runs: it asks for recompiles of its own
     is_deterministic: bool = True  # two runs of the program as it is computed the same
     reference_is_eager: bool = False  # it raised when compiled: results are compared with those without torch.compile
     included: tuple[str, ...] = ()  # folders of installed packages whose files were changed in copies, too

@@ -73,6 +73,7 @@ class Outcome(Struct, frozen=True):
     others: OtherInputs = OtherInputs()
     counted: Counted = {}
     error: str = ""
+    is_inductor: bool = False  # all that torch.compile was given is for Inductor
     is_met: bool = False  # another run at the same time would meet what it does outside of its process
     is_unusable: bool = False  # nothing was raised: what was named is not there, or makes no model
     error_line: SourceLine | None = None

@@ -104,9 +104,8 @@ def exact(value: Any) -> Any:
 
 
 def _is_numpys(value: Any) -> bool:
-    """Whether a value is one of NumPy's, other than an array."""
-    kind = type(value)
-    return kind.__module__ == "numpy" and kind.__name__ != "ndarray" and hasattr(kind, "item")
+    """Whether a value is a number of NumPy's: no array, of whatever class."""
+    return any((kind.__module__, kind.__name__) == ("numpy", "generic") for kind in type(value).__mro__)
 
 
 def save(kept: Sequence[Kept], path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import importlib.util
 import os
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import recorded
 from compiler_lens.capture.torch_api import settings
+from compiler_lens.capture.torch_api.measuring import import_inductor
 from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.logged import OwnLog
@@ -39,7 +41,9 @@ _MOST_RECOMPILES = 64
 def may_fork() -> bool:
     """Import what a run needs, and return whether a process forked from this one can run a program."""
     with recorded():  # which imports what hooks go into
-        pass
+        import_inductor()
+    torch.compiler.list_backends()  # which imports them
+    gc.freeze()  # no process that is forked looks through all of torch for garbage, or copies it for that
     return not torch.accelerator.is_available()
 
 
@@ -127,6 +131,7 @@ class _Run(Struct, frozen=True):
             called=self.observer.called,
             counted=self.lines.counted,
             error=said,
+            is_inductor=self.watch.is_inductor,
             is_met=self.outside.is_met,
             is_unusable=isinstance(error, UsageError) and error.__cause__ is None,
             error_line=line,

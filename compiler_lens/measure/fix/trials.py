@@ -36,6 +36,7 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
 
 _SHOWN = 3  # lines of what a program printed last
+_OPEN_FLOAT = "zf"  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT
 _OWN_BACKEND = 240.0  # seconds for a run that generates code
 _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with a change, or other inputs
 
@@ -86,6 +87,7 @@ class _Runs:
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
         self._is_alike_in_eager = False  # what it computes, compiled and not
+        self._is_aot = False  # AOTAutograd takes the graphs of each run, as it asks for recompiles of its own
         self._called: tuple[Called, ...] = ()
         self._recordings: list[tuple[Observed, Recording]] = []
         self._longest = 0.0  # seconds, of a run with a change, or with other inputs
@@ -115,6 +117,7 @@ class _Runs:
             self._reference_without_compile(ended)
         else:
             self._reference = self._results()
+            ended = self._as_inductor_has_it(ended)
         first = self._seen(ended)
         if not (first.offers or first.is_markable):
             return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager)
@@ -146,7 +149,26 @@ class _Runs:
             is_deterministic=is_deterministic,
             reference_is_eager=is_eager,
             included=self._asked.included,
+            is_aot=self._is_aot,
         )
+
+    def _as_inductor_has_it(self, ended: Ended) -> Ended:
+        """Return the program as it is with AOTAutograd, if Inductor compiles it and more recompiles come of that.
+
+        A float that Dynamo leaves open may have to be one number once AOTAutograd has its graph: each other number
+        then compiles again (torch/fx/passes/_tensorify_python_scalars.py).
+        """
+        floats = any(one.name.startswith(_OPEN_FLOAT) for one in ended.recording.symbols)
+        if not (floats and ended.outcome.is_inductor):
+            return ended
+        self._tell("the program as it is, with AOTAutograd")
+        found = self._processes.run(replace(self._plan(), is_aot=True), self._longest)
+        counts, known = self._seen(found), self._seen(ended)
+        is_same = not found.outcome.error and _is_same(found)
+        if not is_same or counts.figures is None or known.figures is None or counts.cost <= known.cost:
+            return ended
+        self._is_aot = True
+        return found
 
     def _searched(self, search: Search) -> Fix:
         """Search to the end, or until somebody ends it, or the time for it is over."""
@@ -229,7 +251,7 @@ class _Runs:
     def _in_folder(self, name: str, texts: Texts | None, offers: tuple[Offer, ...]) -> Plan:
         folder = self._folder / name
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
-        is_aot = any(offer.needs_aot for offer in offers)
+        is_aot = self._is_aot or any(offer.needs_aot for offer in offers)
         asked = self._asked
         return Plan(
             asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "",

@@ -89,6 +89,7 @@ class Watch:
         self.keeper = Keeper()
         self._others, self._lines = others, lines or CountedLines(frozenset())
         self.calls = 0
+        self.is_inductor = True  # none of the functions is for another backend
         self._steps, self._enough = steps, enough
         self._here = _Thread()
         # Parameters and buffers, in the order of their making. They are kept alive: when a program's are collected
@@ -144,6 +145,8 @@ class Watch:
     def _compiles(self, original: Function) -> Function:
         @functools.wraps(original)
         def compiles(*args: Any, **kwargs: Any) -> Any:
+            # Of all of torch's backends Inductor alone has a configuration.
+            self.is_inductor &= getattr(args[0], "compiler_config", None) is not None
             made = original(*args, **kwargs)
             return self._watched(made) if isinstance(made, FunctionType) else made  # else a module: its forward
 

@@ -345,7 +345,8 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         several = zip(new, names, strict=True) if len(new) > 1 else ()
         lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
-    summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
+    graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
+    summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as {graphs} them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),
