@@ -129,7 +129,7 @@ def test_what_a_split_tells_of_is_computed_before_it_changes(
     script.write_text(dedent(LOGGED))
     main(["fix", "--json", str(script)])
     found = json.loads(capsys.readouterr().out)
-    (split,) = (one for one in found["tried"] if one["offer"].startswith("def forward_computed("))
+    split = next(one for one in found["tried"] if one["offer"].startswith("def forward_computed("))
     assert (split["results"], split["printed"], split["after"]["graph_breaks"]) == ("equal", None, 0)
 
 

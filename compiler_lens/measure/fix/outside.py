@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import sys
 from pathlib import Path
@@ -38,6 +40,7 @@ class Outside:
         sys.addaudithook(self._hear)
         save = torch.save  # which opens its file where Python does not hear of it
 
+        @functools.wraps(save)
         def saved(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
             if isinstance(f, (str, os.PathLike)):
                 self._open(os.fspath(f), is_written=True)
@@ -50,18 +53,19 @@ class Outside:
         self._is_over = True
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if self._is_over:
-            return
-        if event == "open":
+        if event in _ALONE and not self._is_over:
+            self._is_met = True
+        elif event == "open" and not self._is_over:
             file, _, flags = args
             if isinstance(file, (str, bytes)):
                 self._open(os.fsdecode(file), is_written=isinstance(flags, int) and bool(flags & _WRITING))
-        elif event in _ALONE:
-            self._is_met = True
 
     def _open(self, name: str, *, is_written: bool) -> None:
         """Note a file that is opened: one that is written and read may be another run's by then."""
-        path = os.path.realpath(name)
+        with contextlib.suppress(OSError, ValueError):  # no path at all: whoever opens it is told so
+            self._note(os.path.realpath(name), is_written=is_written)
+
+    def _note(self, path: str, *, is_written: bool) -> None:
         if path == os.devnull or path.startswith(f"{self._own}{os.sep}"):
             return
         if is_written:

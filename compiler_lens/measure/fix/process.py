@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from compiler_lens.decode.recording_file import load
 from compiler_lens.measure.fix import machine
-from compiler_lens.measure.fix.plan import BEGUN, ERRORS, FORKS, OUTCOME, OUTPUT, RECORDING, Outcome, Plan
+from compiler_lens.measure.fix.plan import BEGUN, ENDED, ERRORS, FORKS, OUTCOME, OUTPUT, RECORDING, Outcome, Plan
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.recording.model import Recording
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _PLAN = "plan.json"
 _LAST_STRETCH = 0.35  # of the time for all runs
+_KILLED = 10.0  # seconds, after which it is not waited for what was killed
 _TAIL = 4_000  # bytes of what a program said last
 _MOST = 1 << 21  # bytes of what it printed
 _START = (
@@ -182,8 +183,9 @@ class Processes:
             raise UsageError("the process that starts the runs was ended, for want of memory perhaps: try --jobs 1")
         if said[0] == BEGUN:
             return int(said[1])
-        process, status, largest = map(int, said[1:])
-        self._ended[process], self._largest = status, max(self._largest, largest)
+        if said[0] == ENDED:  # else the rest of a line that an interrupt has cut
+            process, status, largest = map(int, said[1:])
+            self._ended[process], self._largest = status, max(self._largest, largest)
         return None
 
     def _waited(self, begun: _Begun) -> int | None:
@@ -215,7 +217,7 @@ class Processes:
         if begun.process not in self._ended:  # it may have no group of its own yet
             with contextlib.suppress(ProcessLookupError):
                 os.kill(begun.process, signal.SIGKILL)
-        while begun.process not in self._ended:
+        while begun.process not in self._ended and self._says_something(_KILLED):
             self._hear()
 
     @contextlib.contextmanager
