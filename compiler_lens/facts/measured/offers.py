@@ -33,7 +33,7 @@ from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.kept import keeps
-from compiler_lens.facts.measured.parts import in_parts, stays, with_parts
+from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
@@ -330,7 +330,7 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
     for (file, name), lines in hurting.items():
         text = known.texts.get(file, "")
         found = in_parts(text, name, lines) if name and not package_of(file) else None
-        if found is None or with_parts(text, name, lines) is None:
+        if found is None:
             continue
         price = _PARTS.format(name=name, what=_BETWEEN if found.parts else _NOTHING_BETWEEN)
         yield Offer(

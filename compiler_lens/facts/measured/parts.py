@@ -53,16 +53,48 @@ class InParts(Struct, frozen=True):
     context: ast.expr | None = None  # the mark that has all of it run without gradients
     inner: str = ""  # with that mark, the name of what runs within it
 
+    @property
+    def is_method(self) -> bool:
+        """Whether it is one."""
+        return parameters(self.function)[:1] == ("self",)
+
+    @property
+    def of(self) -> str:
+        """What its parts are called by."""
+        return "self." if self.is_method else ""
+
+    @property
+    def pad(self) -> str:
+        """What its first line begins with."""
+        return " " * self.function.col_offset
+
+    @property
+    def deep(self) -> str:
+        """What the lines of its body begin with."""
+        return " " * self.function.body[0].col_offset
+
+    @property
+    def body_at(self) -> int:
+        """The number of lines before its body."""
+        return self.function.body[0].lineno - 1
+
+    @property
+    def blank(self) -> Sequence[str]:
+        """What stands between two functions."""
+        return [""] if self.function.col_offset else ["", ""]
+
 
 def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     """Return a function, by its qualified name, in parts, of which none has one of some lines.
 
     There may be no part at all: then all of it stays Python. None where it cannot be divided.
     """
-    tree = parsed(text)
+    tree = parsed(text) if "\r" not in text else None
     function = function_named(tree, name) if tree else None
     context = _context(function) if isinstance(function, ast.FunctionDef) else None
     if tree is None or not isinstance(function, ast.FunctionDef) or not _is_divisible(function, context):
+        return None
+    if is_borrowed(text, function.name) or (parameters(function)[:1] == ("self",)) != ("." in name):
         return None
     nodes = [n for one in function.body for n in ast.walk(one)]
     has_inner = any(isinstance(n, ast.Lambda) for n in nodes)
@@ -168,35 +200,43 @@ def _is_worth(statements: Sequence[ast.stmt], own: AbstractSet[str]) -> bool:
 
 def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
     """Return a text in which a function is in parts; None where that cannot be done."""
-    found = in_parts(text, name, lines) if "\r" not in text else None
+    found = in_parts(text, name, lines)
     if found is None:
         return None
-    site, function = found.site, found.function
-    is_method = parameters(function)[:1] == ("self",)
-    if is_borrowed(text, function.name) or is_method != ("." in name):
-        return None
-    written = site.text.split("\n")
-    pad, deep, of = " " * function.col_offset, " " * function.body[0].col_offset, "self." if is_method else ""
-    apart = [""] if function.col_offset else ["", ""]
-    mark, before = f"{pad}@{site.torch}.{MARK}", written[: function.lineno - 1]
-    outer, made, at = [mark], list[str](), function.lineno - 1
-    if found.context is not None:
-        has_text = ast.get_docstring(function, clean=False) is not None
-        at, own = _end(function.body[0]) if has_text else function.body[0].lineno - 1, parameters(function)
-        passed = ", ".join(own[is_method:])
-        within = [f"{deep}with {site.source(found.context)}:", f"{deep}    return {of}{found.inner}({passed})"]
-        head = [*written[function.lineno - 1 : at], *within, *apart, mark, f"{pad}def {found.inner}({', '.join(own)}):"]
-        outer, before = [mark, *head], [*before[: found.context.lineno - 1], *before[_end(found.context) :]]
+    written, function, context = found.site.text.split("\n"), found.function, found.context
+    mark, at = f"{found.pad}@{found.site.torch}.{MARK}", function.lineno - 1
+    before, outer = written[:at], [mark]
+    if context is not None:
+        at = _end(function.body[0]) if ast.get_docstring(function, clean=False) is not None else found.body_at
+        before = [*before[: context.lineno - 1], *before[_end(context) :]]
+        outer = [mark, *written[function.lineno - 1 : at], *_within(found, context, mark)]
     for part, inner in zip(found.parts, found.names, strict=True):
         begin, end = part.statements[0].lineno - 1, _end(part.statements[-1])
         makes = "return " if part.returns else f"{', '.join(part.makes)} = " if part.makes else ""
-        outer += [*written[at:begin], f"{deep}{makes}{of}{inner}({', '.join(part.given)})"]
-        given = ", ".join(("self", *part.given) if is_method else part.given)
-        gives = [f"{deep}return {', '.join(part.makes)}"] if part.makes and not part.returns else []
-        made += [*apart, f"{pad}def {inner}({given}):", *written[begin:end], *gives]
+        outer += [*written[at:begin], f"{found.deep}{makes}{found.of}{inner}({', '.join(part.given)})"]
         at = end
-    outer += written[at : function.end_lineno]
-    return "\n".join([*before, *outer, *made, *written[function.end_lineno or 0 :]])
+    after = written[_end(function) :]
+    return "\n".join([*before, *outer, *written[at : _end(function)], *_definitions(found, written), *after])
+
+
+def _within(found: InParts, context: ast.expr, mark: str) -> Iterator[str]:
+    """Yield what calls a function within a context, and how that begins."""
+    own = parameters(found.function)
+    passed = ", ".join(own[found.is_method :])
+    yield f"{found.deep}with {found.site.source(context)}:"
+    yield f"{found.deep}    return {found.of}{found.inner}({passed})"
+    yield from found.blank
+    yield from (mark, f"{found.pad}def {found.inner}({', '.join(own)}):")
+
+
+def _definitions(found: InParts, written: Sequence[str]) -> Iterator[str]:
+    """Yield the functions that the parts become."""
+    for part, inner in zip(found.parts, found.names, strict=True):
+        yield from found.blank
+        yield f"{found.pad}def {inner}({', '.join((*(('self',) if found.is_method else ()), *part.given))}):"
+        yield from written[part.statements[0].lineno - 1 : _end(part.statements[-1])]
+        if part.makes and not part.returns:
+            yield f"{found.deep}return {', '.join(part.makes)}"
 
 
 def stays(found: InParts, text: str) -> AbstractSet[str]:
