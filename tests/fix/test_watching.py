@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch._guards import CompileContext, CompileId, compile_context
 from torch import nn
 
 from compiler_lens.facts.measured.fix import Difference
@@ -164,6 +165,22 @@ def test_a_gradient_of_a_tensor_that_nobody_holds_is_kept() -> None:
     assert kinds(first)[:3] == [("result", 0), ("gradient", 1), ("gradient", 1)]
     assert [one.value.tolist() for one in first.keeper.kept[1:3]] == [[-1, -1], [1, 1]]
     assert compared(first.keeper.kept, second.keeper.kept)[0] is Results.EQUAL
+
+
+def test_a_constant_of_a_backward_that_is_compiled_when_it_is_needed_is_not_the_programs() -> None:
+    """AOTAutograd registers it in a module of its own, after the call, where it compiles a backward that it put off."""
+
+    def program(registers: bool) -> Callable[[], None]:
+        def run() -> None:
+            torch.compile(lambda x: x * 2, backend="eager")(torch.ones(2))
+            with compile_context(CompileContext(CompileId(frame_id=0, frame_compile_id=0))):
+                module = torch.nn.Module()
+                module.register_buffer("_tensor_constant0", torch.ones(2) if registers else None)
+
+        return run
+
+    with_constant, without = (watched(program(registers)).keeper.kept for registers in (True, False))
+    assert compared(with_constant, without)[0] is Results.EQUAL
 
 
 def test_it_ends_before_the_call_that_is_one_too_many() -> None:

@@ -214,6 +214,8 @@ class Watch:
     # -- gradients
 
     def _register(self, module: torch.nn.Module, _name: str, tensor: Any) -> None:
+        if dynamo.compile_context() is not None:  # a constant of a backward that is compiled when it is needed
+            return
         known = self._modules.get(id(module))
         if known is None or known[1]() is not module:
             self._modules.pop(id(module), None)  # of one that is gone: this comes last
