@@ -42,36 +42,51 @@ class _Server:
         self.stdout.close()
 
 
+class _Warm:
+    """A process that has torch, once somebody asks it for a server."""
+
+    def __init__(self) -> None:
+        self.environment = {**os.environ, "PYTHONHASHSEED": "0"}
+        self._link: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def server(self, environment: Mapping[str, str]) -> _Server:
+        if self._link is None:
+            self._link, its = socket.socketpair()
+            command = [sys.executable, str(WARM), str(its.fileno())]
+            self._process = subprocess.Popen(command, env=self.environment, pass_fds=[its.fileno()])
+            its.close()
+        return _Server(self._link, environment)
+
+    def end(self) -> None:
+        if self._link is not None and self._process is not None:
+            self._link.close()
+            self._process.kill()
+            self._process.wait()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def warm() -> Iterator[None]:
     """Fork the servers of runs from one process that has torch, where they are asked for in this process."""
-    mine, its = socket.socketpair()
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    command = [sys.executable, str(WARM), str(its.fileno())]
-    started = Processes._started
+    warm, started = _Warm(), Processes._started
 
     @contextlib.contextmanager
     def forked(self: Processes, arguments: list[str], *streams: Any) -> Iterator[Any]:
-        differing = {name for name, _ in self._environment.items() ^ environment.items()}
+        differing = {name for name, _ in self._environment.items() ^ warm.environment.items()}
         if arguments or not differing <= OF_A_TEST or self._environment.get("PYTHONHASHSEED", "0") != "0":
             with started(self, arguments, *streams) as process:
                 yield process
             return
-        server = _Server(mine, self._environment)
+        server = warm.server(self._environment)
         try:
             yield server
         finally:
             server.end()
 
-    with (
-        subprocess.Popen(command, env=environment, pass_fds=[its.fileno()]) as process,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        its.close()
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Processes, "_started", forked)
         yield
-        mine.close()
-        process.wait()
+    warm.end()
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch._guards import CompileContext, CompileId, compile_context
 from torch import nn
+from torch._guards import CompileContext, CompileId, compile_context
 
 from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.measure.fix.results import compared
