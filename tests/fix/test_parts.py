@@ -165,7 +165,34 @@ def test_statements_whose_names_are_not_sure_are_no_part(text: str) -> None:
     assert "step_computed" not in divided(HEAD + text, "step", ("n = x.sum().item()", "y = n"))
 
 
+SAME_NAMES = """
+def step(x, rows=3):
+    h = torch.relu(x) + 1
+    k = 5
+    if h.sum().item() > 0:
+        big = {k: v for k, v in enumerate([b for b in (1, 2)])}
+        h = h * len(big)
+    parts = [torch.sigmoid(b) * b for b in (h, h + k) if b.dim()]
+    if rows == 4:
+        return parts
+    return torch.stack([b.amax() + b.amin() for b in parts]) * k
+"""
+
+
+def test_what_a_comprehension_names_is_not_the_functions() -> None:
+    text = HEAD + SAME_NAMES.lstrip()
+    new = divided(text, "step", ("if h.sum().item() > 0:",))
+    assert "parts = step_computed_2(h, k)" in new
+    before, after = program(text).__dict__["step"], program(new).__dict__["step"]
+    for rows in (3, 4):
+        for one, other in zip(before(torch.ones(3), rows), after(torch.ones(3), rows), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
 NEVER = {
+    "a generator that is kept": "def step(x):\n    y = x.sin() + 1\n    late = (y * n for n in (1, 2))\n"
+    "    t = y.sum().item()\n    y = x + t\n    return sum(late) + y\n",
+    "a function that waits": "def step(x):\n    async def late(): return x\n    y = x.sin() + 1\n    return y.sum().item()\n",
     "any number": "def step(*x):\n    y = x[0].sin() + 1\n    return y.sum().item()\n",
     "a function": "def step(x):\n    y = x.sin() + 1\n    return lambda: y.sum().item()\n",
     "its names are read": "def step(x):\n    y = x.sin() + 1\n    n = y.sum().item()\n    return locals()\n",

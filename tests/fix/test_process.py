@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -27,6 +28,14 @@ WAITING = """\
         time.sleep(0.1)
     else:
         raise TimeoutError(other)
+    """
+
+
+GROUP = """\
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    dist.destroy_process_group()
     """
 
 
@@ -84,6 +93,71 @@ def test_a_run_that_nobody_wants_any_more_is_ended(runs: Runs) -> None:
     assert not runs.run("import torch").error
 
 
+def test_a_run_that_is_late_beside_others_is_made_once_more_alone(runs: Runs) -> None:
+    """It waits for the other one to have ended, which goes on until it is ended."""
+    runs.write("""\
+        import sys, time
+        from pathlib import Path
+
+        if Path(sys.argv[1]).exists() or sys.argv[1] == "endless":
+            time.sleep(600)
+        Path(sys.argv[1]).touch() if sys.argv[1] == "slow" else None
+        """)
+    (runs.folder / "slow").touch()
+    processes = runs.processes
+    processes.expect([runs.plan("endless")], 60)
+    found: list[bool] = []
+    plan = runs.plan("slow")
+
+    def stop() -> None:
+        (runs.folder / "slow").unlink()
+
+    original = processes.expect
+
+    def expect(plans: list[Plan], longest: float) -> None:
+        found.append(not plans)
+        stop()
+        original(plans, longest)
+
+    processes.expect = expect  # type: ignore[method-assign, assignment]
+    try:
+        ended = processes.run(plan, 5)
+    finally:
+        processes.expect = original  # type: ignore[method-assign]
+    assert (ended.outcome.error, ended.is_late, found) == ("", False, [True])
+
+
+def test_what_runs_have_started_ends_with_them(tmp_path: Path) -> None:
+    """Also of a run that has begun before its turn, and that nobody came to."""
+    home = str(Path(compiler_lens.__file__).parent.parent)
+    with Processes([sys.executable], home, os.environ, Limits(120, jobs=2)) as opened:
+        runs = Runs(tmp_path, opened)
+        assert not runs.run("import torch").error
+        runs.write("""\
+            import subprocess, sys, time
+            from pathlib import Path
+
+            if sys.argv[1] == "first":
+                while not Path("number").exists():
+                    time.sleep(0.1)
+            else:
+                process = subprocess.Popen(["sleep", "600"])
+                Path("new").write_text(str(process.pid))
+                Path("new").rename("number")
+                time.sleep(600)
+            """)
+        opened.expect([runs.plan("first"), runs.plan("second")], 60)
+        assert not opened.run(runs.plan("first")).outcome.error
+        number = int((tmp_path / "number").read_text())
+        os.kill(number, 0)
+    for _ in range(100):
+        status = Path(f"/proc/{number}/stat")
+        if not status.exists() or status.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.1)
+    pytest.fail(f"process {number} goes on")
+
+
 @pytest.mark.parametrize(
     ("text", "is_met"),
     [
@@ -91,6 +165,11 @@ def test_a_run_that_nobody_wants_any_more_is_ended(runs: Runs) -> None:
         ("open('a.json', 'w').write('1')\nopen('a.json').read()", True),
         ("open('a.json', 'w').write('1')\nimport os\nos.replace('a.json', 'b.json')", True),
         ("import socket\nsocket.socket().bind(('127.0.0.1', 0))", True),
+        ("import torch\nopen('a.json', 'w').write('1')\nimport numpy\nnumpy.memmap('a.dat', mode='w+', shape=9)", True),
+        ("import os\nos.mkdir('lock')\nos.rmdir('lock')", True),
+        ("import subprocess\nsubprocess.run(['true'])", True),
+        ("from multiprocessing.shared_memory import SharedMemory", True),
+        (GROUP, True),
         ("import torch\ntorch.save([1], 'a.pt')\nopen('a.json', 'w').write('1')", False),
         ("from pathlib import Path\nPath('program.py').read_text()\nprint(1)", False),
     ],

@@ -43,7 +43,7 @@ _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
 _CONTEXTS = frozenset({"autocast", "enable_grad", "inference_mode", "no_grad"})  # which raise what is raised in them
 _NEVER = (
     ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete, ast.FunctionDef,
-    ast.ClassDef,
+    ast.ClassDef, ast.AsyncFunctionDef,
 )
 # fmt: on
 
@@ -307,8 +307,9 @@ def _given(statements: Iterable[ast.AST]) -> frozenset[str]:
 
 def loaded(statements: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names that statements read, also those that they add to."""
-    nodes = [n for one in statements for n in ast.walk(one)]
-    read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    statements = list(statements)
+    nodes = (n for one in statements for n in ast.walk(one))
+    read = {n.id for n in _own_names(statements) if isinstance(n.ctx, ast.Load)}
     return frozenset(
         read | {n.target.id for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
     )
@@ -316,9 +317,27 @@ def loaded(statements: Iterable[ast.AST]) -> frozenset[str]:
 
 def stored(statements: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names that statements may give a value to."""
-    nodes = [n for one in statements for n in ast.walk(one)]
-    written = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return frozenset(written | brought(nodes))
+    statements = list(statements)
+    written = {n.id for n in _own_names(statements) if isinstance(n.ctx, ast.Store)}
+    return frozenset(written | brought(n for one in statements for n in ast.walk(one)))
+
+
+def _own_names(nodes: Iterable[ast.AST]) -> Iterator[ast.Name]:
+    """Yield the names of a function where some of its nodes mention them: those of comprehensions are not its own."""
+    left: list[tuple[ast.AST, frozenset[str]]] = [(node, frozenset()) for node in nodes]
+    while left:
+        node, hidden = left.pop()
+        if isinstance(node, ast.Name) and node.id not in hidden:
+            yield node
+        if not isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            left += [(child, hidden) for child in ast.iter_child_nodes(node)]
+            continue
+        first = node.generators[0].iter  # which is computed outside
+        targets = (n for one in node.generators for n in ast.walk(one.target))
+        inner = hidden | {n.id for n in targets if isinstance(n, ast.Name)}
+        results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        parts = [part for one in node.generators for part in (one.target, one.iter, *one.ifs) if part is not first]
+        left += [(first, hidden), *((part, inner) for part in (*results, *parts))]
 
 
 def brought(nodes: Iterable[ast.AST]) -> frozenset[str]:

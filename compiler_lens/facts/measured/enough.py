@@ -10,6 +10,9 @@ from compiler_lens.facts.measured.edits import Apart, EndApart
 from compiler_lens.facts.measured.fix import Observed, Offer
 
 
+_LEAST = 4  # parts compile at least one of so many lines: they are the ones that compute most, as a rule
+
+
 class NotWorth(Enum):
     """Why a mark that keeps a function out of graphs is not built upon."""
 
@@ -41,7 +44,7 @@ def _is_whole(offer: Offer, now: Observed) -> bool:
 def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> bool:
     """Return whether marks among some offers keep out of graphs what they may not.
 
-    Functions in parts may lose the lines that stay Python, but not most of what was compiled: that is no gain.
+    Functions in parts may lose the lines that stay Python, but not all but a few of what was compiled: that is no gain.
     """
     if any(isinstance(offer.edit, Apart) for offer in added) and _is_most_lost(now, before):
         return True
@@ -51,4 +54,4 @@ def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> b
 
 
 def _is_most_lost(now: Observed, before: Observed) -> bool:
-    return 2 * len(before.computed & now.computed) < len(before.computed)
+    return _LEAST * len(before.computed & now.computed) < len(before.computed)

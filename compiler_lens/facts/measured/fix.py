@@ -229,6 +229,13 @@ class Observed(Struct, frozen=True):
         return self.figures.eager_functions + self.figures.graph_breaks + self.figures.recompiles - meant
 
     @property
+    def is_cut(self) -> bool:
+        """Whether functions run eagerly, or graphs break where nobody asked for it: not recompiles alone."""
+        return self.figures is not None and (
+            self.figures.eager_functions + self.figures.graph_breaks > len(self.kept_out)
+        )
+
+    @property
     def whole_cost(self) -> tuple[int, ...]:
         """The same with recompiles that are as expected, which hurt least."""
         return (*self.cost, self.counts.benign_recompiles if self.counts else 0)

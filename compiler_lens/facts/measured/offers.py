@@ -313,8 +313,9 @@ def _ends_at(
         )  # fmt: skip
 
 
-_PARTS = "`{name}` is Python from now on, also where `fullgraph=True` is asked for; {what} is compiled by itself"
-_BETWEEN, _NOTHING_BETWEEN = "each part of it between its graph breaks", "what it calls"
+_PARTS = "`{name}` is Python from now on, also where `fullgraph=True` is asked for; {what}"
+_BETWEEN = "each `…_computed` of it is compiled by itself, the rest is not"
+_NOTHING_BETWEEN = "functions and modules of yours that it calls are compiled, each by itself"
 
 
 def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling, own: Ownership) -> Iterator[Offer]:

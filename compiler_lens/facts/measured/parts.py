@@ -30,6 +30,9 @@ _NO_GRAPH = frozenset({"append", "backward", "cpu", "dict", "enumerate", "extend
 
 _CONTEXTS = frozenset({"enable_grad", "inference_mode", "no_grad"})
 _PYTHON = "_python"  # after the name of what runs within one of these
+# What goes through a generator before it returns.
+_AT_ONCE = frozenset({"ModuleList", "Sequential", "all", "any", "dict", "extend", "frozenset", "join", "list", "max",
+                      "min", "set", "sorted", "sum", "tuple", "update"})  # fmt: skip
 _OF_NAMES = frozenset({"dir", "eval", "exec", "locals", "vars"})  # what sees the names of its function
 
 
@@ -97,8 +100,7 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     if is_borrowed(text, function.name) or (parameters(function)[:1] == ("self",)) != ("." in name):
         return None
     nodes = [n for one in function.body for n in ast.walk(one)]
-    has_inner = any(isinstance(n, ast.Lambda) for n in nodes)
-    if has_inner or any(dotted(n.func) in _OF_NAMES for n in nodes if isinstance(n, ast.Call)):
+    if _computes_later(nodes) or any(dotted(n.func) in _OF_NAMES for n in nodes if isinstance(n, ast.Call)):
         return None
     site = site_in(text, function.body[0].lineno)
     if site is None or not site.has_torch_at_top or "self" in stored(function.body):
@@ -108,13 +110,24 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     breaking = [one for one in body if any(written[n].strip() in lines for n in range(one.lineno - 1, _end(one)))]
     if not breaking:
         return None
-    breaking += [one for one in body if stored([one]) & _globals(body) or isinstance(one, ast.Global)]
+    breaking += [one for one in body if stored([one]) & _globals(body) or any(map(_is_global, ast.walk(one)))]
     parts = list(_parts(function, body, breaking, own=_own(tree, name)))
     inside = {one for part in parts for one in part.statements}
     names = list(islice(_free_names(tree, function.name), len(parts)))
     python = [one for one in body if one not in inside]
     within = free(f"{function.name}{_PYTHON}", identifiers([tree])) if context else ""
     return InParts(site, function, parts, python, names, context, within)
+
+
+def _is_global(node: ast.AST) -> bool:
+    return isinstance(node, ast.Global)
+
+
+def _computes_later(nodes: Sequence[ast.AST]) -> bool:
+    """Whether something is computed with what names stand for then: by a function, or a generator that is kept."""
+    calls = (n for n in nodes if isinstance(n, ast.Call) and called(n) in _AT_ONCE)
+    at_once = {argument for call in calls for argument in call.args}
+    return any(isinstance(n, ast.Lambda) or (isinstance(n, ast.GeneratorExp) and n not in at_once) for n in nodes)
 
 
 def _context(function: ast.FunctionDef) -> ast.expr | None:
@@ -184,7 +197,9 @@ def _part(function: ast.FunctionDef, body: Sequence[ast.stmt], first: int, last:
     needed = loaded(after) & stored(statements)
     if read & (stored(before) - known) or not needed <= kept | known:
         return None
-    given = (read | (needed - kept)) & known - {"self"}
+    given = (read | (needed - kept)) & known - set(
+        parameters(function)[:1] if "self" in parameters(function)[:1] else ()
+    )
     returns = isinstance(statements[-1], ast.Return)
     return Part(statements, sorted(given), sorted(needed), returns)
 

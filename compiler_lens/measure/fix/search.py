@@ -217,7 +217,7 @@ class Search:
     def _improved_in_parts(self, best: Trial | None) -> bool:
         """Divide the functions in which graphs still break, on top of what else helps, or else of nothing."""
         before = best.observed if best else self._first.observed
-        if not (before.hurts and before.parts):
+        if not (before.hurts and (before.parts or before.is_cut)):
             return False
         made = tuple(one for one in best.offers if not one.is_final) if best else ()
         begin = (self._states.get(made) or self._try(self._first, made)) if made else None

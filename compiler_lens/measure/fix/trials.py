@@ -119,7 +119,7 @@ class _Runs:
             self._reference = self._results()
             ended = self._as_inductor_has_it(ended)
         first = self._seen(ended)
-        if not (first.offers or first.is_markable):
+        if not (first.offers or first.parts or first.is_markable):
             return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager)
         # What it computes without torch.compile as well, it computes twice.
         self._tell(f"the program as it is, without torch.compile (it took {taken:.0f} s, as each change does)")
