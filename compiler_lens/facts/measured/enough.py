@@ -9,7 +9,6 @@ from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, EndApart
 from compiler_lens.facts.measured.fix import Observed, Offer
 
-
 _LEAST = 4  # parts compile at least one of so many lines: they are the ones that compute most, as a rule
 
 
