@@ -189,6 +189,7 @@ class Processes:
         if not said:
             raise UsageError("the process that starts the runs was ended, for want of memory perhaps: try --jobs 1")
         if said[0] == BEGUN:
+            self._ended.pop(int(said[1]), None)  # a number that another process had before it
             return int(said[1])
         if said[0] == ENDED:  # else the rest of a line that an interrupt has cut
             process, status, largest = map(int, said[1:])

@@ -409,7 +409,9 @@ def _nothing(fix: Fix) -> Iterator[Block]:
         one for one in first.findings if not one.benign and not (first.broken and isinstance(one.evidence, _TARGETS))
     ]
     eager = first.figures.eager_functions if first.figures else 0
-    if not first.calls:
+    if fix.is_unfinished:
+        yield paragraph("It was ended before anything was tried.", tone=Tone.WARN)
+    elif not first.calls:
         yield paragraph("Nothing that torch.compile made was called, so no edit can be tried.", tone=Tone.WARN)
     elif not (first.error or first.broken or worth or eager or first.against):
         yield line(Span("Nothing to fix: ", Tone.GOOD), "no graph breaks, no recompiles.")

@@ -92,6 +92,8 @@ def _heading(fix: Fix, left: tuple[Left, ...]) -> str:
     has_none = [one.not_tried is not None and one.not_tried.reason is NotTriedBecause.NO_EDIT for one in left[:_SHOWN]]
     which = "" if all(has_none) else "where nothing else is said, "
     why = f" ({which}fix has no edit for it)" if any(has_none) else ""
+    if fix.is_unfinished:
+        return "Not mended yet (it was ended before all was tried):"
     if fix.best is None:
         return f"To mend by hand{why}:"
     return f"Still to mend by hand{why}; then run fix again, as it may mend more:"
