@@ -349,3 +349,32 @@ def test_waiting_is_no_time_of_our_own() -> None:
         before = lens.overhead_seconds
         lens._tap.safely("a busy machine", lambda: time.sleep(0.5))
         assert before < lens.overhead_seconds < before + 0.5
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for row in x:
+            if row.sum() > 0:
+                x = x + 1
+        return x
+
+
+CALLED = "return self.inner(x) * 2  # type: ignore[no-any-return]"
+
+
+class Outer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x) * 2  # type: ignore[no-any-return]
+
+
+def test_every_caller_stands_in_the_stack_of_a_break_also_those_of_one_name() -> None:
+    """Of `forward` that calls `forward` torch tells the last alone."""
+    torch._dynamo.reset()
+    with compiler_lens.Lens(strict=True) as lens:
+        torch.compile(Outer(), backend="eager")(torch.ones(2, 2))
+    stacks = [[one.code for one in event.user_stack] for event in lens.recording.graph_breaks]
+    assert any(stack[-2:] == [CALLED, "if row.sum() > 0:"] for stack in stacks), stacks

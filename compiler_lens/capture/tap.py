@@ -425,6 +425,8 @@ class Tap(TraceHandler):
         else:
             if text is not None and name.startswith("fx_graph_cache_"):
                 meta, text = cache_answer(meta, text)
+            if name in _STACKED and (frames := dynamo.frames_left_out()):
+                meta = {**meta, "frames": frames}
             event = self.note(name, meta, text, waits=self._is_followed(name))
             if name in _STACKED:
                 self.here().keep_sources(files_named(text))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -50,7 +51,23 @@ def read_graph_break(
 ) -> tuple[GraphBreak, ...]:
     """Return one break, in the words of whichever part of torch reported it: tracing, a skipped frame, a backend."""
     found = texts.read(read_reason, event.text or "")
-    return (replace(found, compile_id=compile_id, attempt=event.attempt),)
+    stack = with_callers(found.user_stack, shaped(_Frames, event.meta).frames)
+    return (replace(found, compile_id=compile_id, attempt=event.attempt, user_stack=stack),)
+
+
+class _Frames(Struct, frozen=True):
+    """What we write beside a graph break of which torch's text leaves out callers."""
+
+    frames: tuple[tuple[str, Count, str, str], ...] = ()  # file, line, function, code
+
+
+def with_callers(stack: tuple[SourceLine, ...], frames: Sequence[tuple[str, int, str, str]]) -> tuple[SourceLine, ...]:
+    """Return a stack with the callers that torch left out of its end; as it is, if that is not the end of these."""
+    every = tuple(SourceLine(file, line, function, code) for file, line, function, code in frames)
+    ends = [one for one, after in zip_longest(every, every[1:]) if after is None or one.function != after.function]
+    if not ends or [one.place for one in stack[-len(ends) :]] != [one.place for one in ends]:
+        return stack
+    return (*stack[: -len(ends)], *every)
 
 
 def read_reason(text: str) -> GraphBreak:

@@ -12,7 +12,13 @@ from typing import NamedTuple
 import pytest
 
 from compiler_lens.decode.frames import Failure
-from compiler_lens.decode.graph_breaks import read_causes, read_dynamo_error, read_graph_break, read_reason
+from compiler_lens.decode.graph_breaks import (
+    read_causes,
+    read_dynamo_error,
+    read_graph_break,
+    read_reason,
+    with_callers,
+)
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import BreakOutcome, CompileId, GraphBreak, SourceLine
@@ -290,6 +296,39 @@ def test_a_break_in_a_loop_is_told_with_the_error_that_it_came_of(text: str, cau
     found = read_reason(text)
     assert [one.gb_type for one in found.causes] == causes
     assert len(causes) == 1 or "Caused by" in found.root.explanation or found.root.gb_type.startswith("Failed")
+
+
+def line(number: int, function: str, file: str = "net.py") -> SourceLine:
+    return SourceLine(file, number, function, f"line {number}")
+
+
+@pytest.mark.parametrize(
+    ("told", "frames", "full"),
+    [
+        ([("main", 1), ("forward", 9)], [("forward", 5), ("forward", 9)], ["main:1", "forward:5", "forward:9"]),
+        (
+            [("main", 1), ("step", 3), ("forward", 9), ("loss", 11)],
+            [("step", 3), ("forward", 5), ("forward", 7), ("forward", 9), ("loss", 11)],
+            ["main:1", "step:3", "forward:5", "forward:7", "forward:9", "loss:11"],
+        ),
+        ([("main", 1), ("forward", 9)], [], ["main:1", "forward:9"]),
+        ([("main", 1), ("forward", 9)], [("forward", 5), ("forward", 8)], ["main:1", "forward:9"]),  # another break's
+    ],
+)
+def test_callers_of_one_name_that_torch_leaves_out_are_put_back(
+    told: list[tuple[str, int]], frames: list[tuple[str, int]], full: list[str]
+) -> None:
+    stack = tuple(line(number, function) for function, number in told)
+    found = with_callers(stack, [("net.py", number, function, f"line {number}") for function, number in frames])
+    assert [f"{one.function}:{one.line}" for one in found] == full
+    assert all(one == line(one.line, one.function) for one in found)
+
+
+def test_frames_of_another_shape_are_an_error() -> None:
+    text = "Graph break in user code at net.py:5\nGraph Break Reason: no\n\nUser code traceback:\n"
+    event = Event("dynamo_graph_break_reason", 0.0, meta={"frames": [["net.py", "5", "f"]]}, text=text)
+    with pytest.raises(PayloadError):
+        read_graph_break(event, ID, {})
 
 
 def test_an_unknown_beginning_is_an_error() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Mapping
 from types import CodeType, MethodType
@@ -145,6 +146,19 @@ def registered_backend(name: str) -> Any:
     from torch._dynamo.backends import registry
 
     return registry._COMPILER_FNS.get(name)
+
+
+def frames_left_out() -> list[list[Any]]:
+    """Return the frames of the graph break that is being told, if its text has not all of them; else none.
+
+    Of callers of one name that follow one another torch tells the last alone: collapse_resume_frames() in
+    torch/_dynamo/utils.py. Each as file, line, function, code, the outermost first, from the frame that compiles on.
+    """
+    stack = getattr(sys.exc_info()[1], "real_stack", None) or ()
+    names = [frame.name for frame in stack]
+    if not any(map(operator.eq, names, names[1:])):
+        return []
+    return [[frame.filename, frame.lineno, frame.name, frame.line or ""] for frame in stack]
 
 
 # -- what the process has compiled
