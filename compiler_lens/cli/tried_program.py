@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from compiler_lens.measure.fix import plan as plans
 from compiler_lens.measure.fix.plan import Plan
 
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl(2)
+_WORKERS = "TORCH_WARM_POOL"
 _MOST_AT_ONCE = 1 << 16  # bytes
 _KILO = 1024  # what Linux counts memory in
 
@@ -31,8 +32,23 @@ def main(plan: Sequence[str]) -> None:
         _run(Path(plan[0]))
     from compiler_lens.measure.fix import running
 
-    if running.may_fork():
+    with _without_workers():
+        may_fork = running.may_fork()
+    if may_fork:
         _serve()
+
+
+@contextlib.contextmanager
+def _without_workers() -> Iterator[None]:
+    """Have Inductor start no processes that compile where it is imported (torch/_inductor/async_compile.py)."""
+    before = os.environ.get(_WORKERS)
+    os.environ[_WORKERS] = "0"
+    try:
+        yield
+    finally:
+        os.environ.pop(_WORKERS)
+        if before is not None:
+            os.environ[_WORKERS] = before
 
 
 def _serve() -> None:

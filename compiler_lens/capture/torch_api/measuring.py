@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 
 from compiler_lens.capture.torch_api import versions
 
-_POOL = "TORCH_WARM_POOL"
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass", "pytree"]
 
 
@@ -57,12 +55,5 @@ def generated_modules() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def import_inductor() -> None:
-    """Import what torch.compile imports for Inductor, which takes seconds, without processes that compile."""
-    before = os.environ.get(_POOL)
-    os.environ[_POOL] = "0"  # torch/_inductor/async_compile.py
-    try:
-        importlib.import_module("torch._inductor.compile_fx")
-    finally:
-        os.environ.pop(_POOL)
-        if before is not None:
-            os.environ[_POOL] = before
+    """Import what torch.compile imports for Inductor, which takes seconds."""
+    importlib.import_module("torch._inductor.compile_fx")
