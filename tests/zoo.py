@@ -303,6 +303,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         ),
         once(input_ids=ids),
         breaks=None,
+        is_slow=True,
     ),
     Specimen(
         "mamba",
@@ -351,6 +352,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         hugging_face("ViTConfig", "ViTForImageClassification", **{**SMALL_VISION, **ONE_LAYER}),
         once(pixel_values=lambda: torch.randn(1, 3, 32, 32)),
         training=True,
+        is_slow=True,
     ),
     Specimen("resnet_training", ResNet, once(x=lambda: torch.randn(4, 3, 16, 16)), training=True),
     Specimen("autoencoder_training", Autoencoder, once(x=lambda: torch.rand(2, 1, 16, 16)), training=True),
@@ -360,6 +362,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         once(src=lambda: torch.randn(2, 10, 32)),
         training=True,
         breaks=None,
+        is_slow=True,
     ),
     Specimen("marked_training", lambda: nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16)), _marked, True),
     Specimen("spectral_training", Spectral, once(ids=lambda: ids(4, 6, 60)), training=True),

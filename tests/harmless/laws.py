@@ -52,7 +52,7 @@ class Runs:
 def parameters(*, training: bool) -> list[Any]:
     """The specimens of a kind, as parameters of a fixture."""
     return [
-        pytest.param(specimen, id=specimen.name, marks=[pytest.mark.slow] if specimen.is_slow else [])
+        pytest.param(specimen, id=specimen.name, marks=[pytest.mark.long] if specimen.is_slow else [])
         for specimen in zoo.SPECIMENS
         if specimen.training is training
     ]
