@@ -59,7 +59,7 @@ class InParts(Struct, frozen=True):
     @property
     def is_method(self) -> bool:
         """Whether it is one."""
-        return parameters(self.function)[:1] == ("self",)
+        return _is_method(self.function)
 
     @property
     def of(self) -> str:
@@ -77,11 +77,6 @@ class InParts(Struct, frozen=True):
         return " " * self.function.body[0].col_offset
 
     @property
-    def body_at(self) -> int:
-        """The number of lines before its body."""
-        return self.function.body[0].lineno - 1
-
-    @property
     def blank(self) -> Sequence[str]:
         """What stands between two functions."""
         return [""] if self.function.col_offset else ["", ""]
@@ -97,7 +92,7 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     context = _context(function) if isinstance(function, ast.FunctionDef) else None
     if tree is None or not isinstance(function, ast.FunctionDef) or not _is_divisible(function, context):
         return None
-    if is_borrowed(text, function.name) or (parameters(function)[:1] == ("self",)) != ("." in name):
+    if is_borrowed(text, function.name) or _is_method(function) != ("." in name):
         return None
     nodes = [n for one in function.body for n in ast.walk(one)]
     if _computes_later(nodes) or any(dotted(n.func) in _OF_NAMES for n in nodes if isinstance(n, ast.Call)):
@@ -110,7 +105,7 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     breaking = [one for one in body if any(written[n].strip() in lines for n in range(one.lineno - 1, _end(one)))]
     if not breaking:
         return None
-    breaking += [one for one in body if stored([one]) & _globals(body) or any(map(_is_global, ast.walk(one)))]
+    breaking += [one for one in body if stored([one]) & _globals(body) or _globals([one])]
     parts = list(_parts(function, body, breaking, own=_own(tree, name)))
     inside = {one for part in parts for one in part.statements}
     names = list(islice(_free_names(tree, function.name), len(parts)))
@@ -119,8 +114,8 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     return InParts(site, function, parts, python, names, context, within)
 
 
-def _is_global(node: ast.AST) -> bool:
-    return isinstance(node, ast.Global)
+def _is_method(function: ast.FunctionDef) -> bool:
+    return parameters(function)[:1] == ("self",)
 
 
 def _computes_later(nodes: Sequence[ast.AST]) -> bool:
@@ -197,9 +192,8 @@ def _part(function: ast.FunctionDef, body: Sequence[ast.stmt], first: int, last:
     needed = loaded(after) & stored(statements)
     if read & (stored(before) - known) or not needed <= kept | known:
         return None
-    given = (read | (needed - kept)) & known - set(
-        parameters(function)[:1] if "self" in parameters(function)[:1] else ()
-    )
+    passed = known - {"self"} if _is_method(function) else known
+    given = (read | (needed - kept)) & passed
     returns = isinstance(statements[-1], ast.Return)
     return Part(statements, sorted(given), sorted(needed), returns)
 
@@ -222,7 +216,8 @@ def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
     mark, at = f"{found.pad}@{found.site.torch}.{MARK}", function.lineno - 1
     before, outer = written[:at], [mark]
     if context is not None:
-        at = _end(function.body[0]) if ast.get_docstring(function, clean=False) is not None else found.body_at
+        has_text = ast.get_docstring(function, clean=False) is not None
+        at = _end(function.body[0]) if has_text else function.body[0].lineno - 1
         before = [*before[: context.lineno - 1], *before[_end(context) :]]
         outer = [mark, *written[function.lineno - 1 : at], *_within(found, context, mark)]
     for part, inner in zip(found.parts, found.names, strict=True):

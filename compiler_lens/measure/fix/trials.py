@@ -163,9 +163,8 @@ class _Runs:
             return ended
         self._tell("the program as it is, with AOTAutograd")
         found = self._processes.run(replace(self._plan(), is_aot=True), self._longest)
-        counts, known = self._seen(found), self._seen(ended)
         is_same = not found.outcome.error and _is_same(found)
-        if not is_same or counts.figures is None or known.figures is None or counts.cost <= known.cost:
+        if not is_same or self._seen(found).cost <= self._seen(ended).cost:
             return ended
         self._is_aot = True
         return found
