@@ -241,7 +241,9 @@ def tried_sentence(trial: Tried) -> str:
     pairs = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items() if before]
     gain = ", ".join(f"{words} {was:,} → {now:,}" for words, was, now in pairs if was != now)
     joint = ", " if trial.results is Results.DIFFER else ", with "
-    return f"{head} {gain or ('it changes nothing' if before else 'it compiles')}{joint}{_RESULTS[trial.results]}."
+    alone = "" if trial.is_checked else "; other inputs were not tried"
+    did = gain or ("it changes nothing" if before else "it compiles")
+    return f"{head} {did}{joint}{_RESULTS[trial.results]}{alone}."
 
 
 def why(card: BreakCard) -> str:

@@ -85,6 +85,15 @@ def test_other_results_are_no_recommendation(recording: Path, capsys: pytest.Cap
     assert "graph breaks 3 → 1, but other results: do not use it." in " ".join(capsys.readouterr().out.split())
 
 
+def test_one_that_was_not_looked_at_closer_is_no_offer_that_was_not_tried(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_tried([replace(tried(recording, Figures(1, 1, 0)), is_checked=False)], recording)
+    assert main(["show", str(recording), "breaks"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "graph breaks 3 → 1, with the same results; other inputs were not tried." in said
+
+
 def test_what_was_not_tried_is_sure_or_general(recording: Path) -> None:
     for card in compiler_lens.explain(compiler_lens.load(recording)).cards:
         is_sure = card.rewrite is not None and card.rewrite.is_complete and not card.rewrite.needs

@@ -579,12 +579,12 @@ def test_what_is_the_very_last_is_tried_in_place_of_a_mark_that_leaves_breaks_on
     assert "231" not in whole.runs  # nothing is left
 
 
-def test_what_helps_and_was_not_looked_at_closer_is_kept_beside_a_recording_only_as_a_part_of_the_best() -> None:
+def test_what_is_kept_beside_a_recording_says_whether_it_was_looked_at_closer_if_only_as_a_part_of_the_best() -> None:
     other = offer("a", "3")
     program = Program({"211": seen(1, B), "311": seen(1, B), "121": seen(1, A, other), "221": seen(0)})
     found = program.searched(seen(2, A, other, B))
     assert program.confirmed == [(A, B)]
-    assert [one.code for one in found.of_each] == ["a = 2", "b = 2"]
+    assert [(one.code, one.is_checked) for one in found.of_each] == [("a = 2", True), ("a = 3", False), ("b = 2", True)]
 
 
 def test_what_is_left_of_the_best_is_a_row_of_the_table_as_it_is_after_the_closer_look() -> None:

@@ -306,23 +306,27 @@ class Fix(Struct, frozen=True):
     def of_each(self) -> tuple[Tried, ...]:
         """What each offer did by itself, or else with the others of the best, for whoever reads the recording.
 
-        Of what helps by itself, and was neither looked at closer nor is a part of the best, nothing is told.
+        Of a function that is divided only a title can be shown: it is told where it was looked at closer.
         """
         best = self.best.offers if self.best else ()
-        edits = {offer.edit for offer in best}
         alone = [trial for trial in self.tried if len(trial.offers) == 1]
         known = {trial.offers[0].edit for trial in alone}
-        sure = [one for one in alone if one.is_checked or not one.helps or one.offers[0].edit in edits]
-        made = [(trial.offers[0], trial) for trial in sure]
+        made = [(trial.offers[0], trial) for trial in alone]
         made += [(offer, self.best) for offer in best if offer.edit not in known] if self.best else []
         return tuple(
             Tried(
                 offer.target.at, offer.target.kind, offer.code, trial.before, trial.observed.figures,
                 trial.observed.results, trial.observed.error, () if len(trial.offers) > 1 else self._next(trial),
-                len(trial.offers) - 1,
+                len(trial.offers) - 1, self._is_sure(offer, trial),
             )
             for offer, trial in made
+            if isinstance(offer.edit, Lines | Setting) or self._is_sure(offer, trial)
         )  # fmt: skip
+
+    def _is_sure(self, offer: Offer, trial: Trial) -> bool:
+        """Whether an offer was looked at closer, by itself or in the best, or has no need of it."""
+        best = self.best.offers if self.best and self.is_checked else ()
+        return trial.is_checked or not trial.helps or offer.edit in {one.edit for one in best}
 
     def _next(self, alone: Trial) -> tuple[NextBreak, ...]:
         """Return what breaks once an offer is made; on top of it, what more comes up in the same function."""

@@ -45,6 +45,7 @@ class Tried(Struct, frozen=True):
     error: str = ""  # what it raised, in one line
     next: tuple[NextBreak, ...] = ()  # what broke the graph then, and did not before
     beside: Count = 0  # other offers that were made with it; 0: it was made by itself
+    is_checked: bool = True  # it was looked at closer, with other inputs above all, or has no need of it
 
     def is_for(self, place: SourceLine | None, kind: str) -> bool:
         """Return whether it is for what is there: by the text of the line, as lines may have moved."""
