@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch")
 
 import compiler_lens  # noqa: E402
 from compiler_lens.capture import trace  # noqa: E402
-from compiler_lens.capture.torch_api import inductor, settings  # noqa: E402
+from compiler_lens.capture.torch_api import dynamo, inductor, settings  # noqa: E402
 
 MODES = ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
@@ -332,6 +332,21 @@ def test_settings_are_found_however_much_stands_beside_them() -> None:
 
     assert list(settings._set_in(Crowded({**beside, mine: 1}), frozenset((mine, other)))) == [mine]
     assert list(settings._set_in({mine: 1}, frozenset((mine, other)))) == [mine]
+
+
+def test_the_compilation_is_the_one_that_torch_says_it_is() -> None:
+    from torch._guards import CompileContext
+
+    seen = []
+
+    def backend(graph_module: torch.fx.GraphModule, _inputs: object) -> object:
+        seen.append((dynamo.compile_context(), CompileContext.try_get()))
+        return graph_module.forward
+
+    torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))
+    ((ours, torchs),) = seen
+    assert ours is torchs is not None
+    assert dynamo.compile_context() is None
 
 
 def test_the_time_of_our_own_is_of_every_compilation() -> None:

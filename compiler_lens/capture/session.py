@@ -280,8 +280,7 @@ class FrameRecord(Struct, eq=False):
     pending: list[Event] = field(default_factory=list)  # facts of the graph being compiled, for its sidecar
     # Pairs not fused, until all are known.
     refused: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
-    timed: list[TimedRow] = field(default_factory=list)  # that wait for the next event
-    timed_of: tuple[int, int] = (0, 0)  # their attempt and thread
+    timed: list[tuple[TimedRow, int, int]] = field(default_factory=list)  # that wait; with their attempt and thread
     # What is noted with the next event, as of the moment beside it: the name of the step, and the step.
     later: list[tuple[str, Callable[[Moment], object], Moment]] = field(default_factory=list)
     expected: set[str] = field(default_factory=set)  # names of records of torch that must come with it

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 import signal
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -47,6 +49,7 @@ _STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
 _BEFORE_NODES = "dynamo_output_graph"
 _BEFORE_END = frozenset(("dynamo_cpp_guards_str", "compilation_metrics"))
 _MAY_WAIT = _BEFORE_END | {_BEFORE_NODES}  # unrendered: what is done with the next takes a third of what it takes here
+_ATTEMPT_AND_THREAD = itemgetter(1, 2)  # of a timed event that waits
 # torch's own word where a frame cannot be compiled and no error is due, as of a generator.
 _SUPPRESSED = "an error was suppressed during compilation"
 
@@ -374,31 +377,33 @@ class Tap(TraceHandler):
         """
         start = time.perf_counter()
         try:
-            row = structured_trace.timed_row(event)
-            if row[1] not in structured_trace.BEGIN_AND_END:  # an instant
-                return
-            context = dynamo.compile_context()
+            row, context = structured_trace.timed_row(event), dynamo.compile_context()
             found = self.attribution.by_context.get(id(context))
-            if found is None and context is not None:
-                self.safely(TIMED, self.here)  # it begins
-                start = time.perf_counter()  # which that has counted
-                found = self.attribution.by_context.get(id(context))
             if found is None:
-                self.safely(TIMED, self._note_timed, row)
+                self._hear_first(row, context)
                 return
-            record, of = found[0], (context.attempt, threading.get_ident())
-            if record.timed_of != of:
-                self._tell_timed_of(record)
-                record.timed_of = of
-            record.timed.append(row)
+            record = found[0]
+            record.timed.append((row, context.attempt, threading.get_ident()))
             if self._is_watched:
                 self._tell_timed_of(record)
         except Exception as error:  # noqa: BLE001 -- as in `safely`
             self._keep_error(TIMED, error)
         self.seconds += time.perf_counter() - start
 
-    def _note_timed(self, row: TimedRow) -> None:
+    def _hear_first(self, row: TimedRow, context: Any) -> None:
+        """Note a timed event of a compilation that begins, or of none."""
+        if row[1] not in structured_trace.BEGIN_AND_END:  # an instant
+            return
+        self.safely(TIMED, self._note_timed if context is None else self._begin_with, row, context)
+
+    def _note_timed(self, row: TimedRow, _no_context: None) -> None:
         self.note(TIMED, timed_meta(row), waits=True)
+
+    def _begin_with(self, row: TimedRow, context: Any) -> None:
+        record = self._record(context)
+        record.timed.append((row, context.attempt, threading.get_ident()))
+        if self._is_watched:
+            self._tell_timed_of(record)
 
     def tell_timed(self) -> None:
         """Hand over all that waits beside its compilation."""
@@ -413,10 +418,12 @@ class Tap(TraceHandler):
 
     def _tell_timed_of(self, record: FrameRecord) -> None:
         self._catch_up(record)
-        rows, record.timed = record.timed, []
-        if rows:
-            event = timed_rows(rows, record.run, record.torch_id or NO_ID, *record.timed_of)
-            self._give(record.sessions, event, waits=True)
+        heard, record.timed = record.timed, []
+        for of, some in itertools.groupby(heard, _ATTEMPT_AND_THREAD):
+            rows = [row for row, _, _ in some if row[1] in structured_trace.BEGIN_AND_END]  # else an instant
+            if rows:
+                event = timed_rows(rows, record.run, record.torch_id or NO_ID, *of)
+                self._give(record.sessions, event, waits=True)
 
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
         self._heard.add(name)

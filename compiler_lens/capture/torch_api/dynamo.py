@@ -40,7 +40,8 @@ _GUARDS = "torch._guards"  # torch imports it; an import statement would run doz
 
 def compile_context() -> Any:
     """Return the current CompileContext (its object is the same when a backward is compiled later), or None."""
-    context = sys.modules[_GUARDS].CompileContext.try_get()
+    # What CompileContext.try_get() returns, without its frame: each timed event asks.
+    context = getattr(sys.modules[_GUARDS]._TLS, "compile_context", None)
     return None if context is None or context.compile_id is None else context
 
 

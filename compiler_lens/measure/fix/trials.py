@@ -122,7 +122,9 @@ class _Runs:
         if not (first.offers or first.parts or first.is_markable):
             return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager)
         # What it computes without torch.compile as well, it computes twice.
-        self._tell(f"the program as it is, without torch.compile (it took {taken:.0f} s, as each change does)")
+        self._tell(
+            f"the program as it is, without torch.compile (it took {taken:.0f} s, a change takes as long or less)"
+        )
         again = self._run(is_eager=True)
         self._is_alike_in_eager = _is_same(again)
         if not (is_eager or self._is_alike_in_eager):
