@@ -277,7 +277,7 @@ SMALL_WHISPER = {
 
 SPECIMENS: tuple[Specimen, ...] = (
     # inference
-    Specimen("bert", hugging_face("BertConfig", "BertForMaskedLM", **SMALL), once(input_ids=ids)),
+    Specimen("bert", hugging_face("BertConfig", "BertForMaskedLM", **SMALL), once(input_ids=ids), is_slow=True),
     Specimen("llama", hugging_face("LlamaConfig", "LlamaForCausalLM", **SMALL_LLAMA), once(input_ids=ids)),
     Specimen(
         "t5",
@@ -309,6 +309,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         "mamba",
         hugging_face("MambaConfig", "MambaForCausalLM", vocab_size=99, hidden_size=32, state_size=8, **ONE_LAYER),
         once(input_ids=lambda: ids(columns=6)),  # the scan over them is unrolled
+        is_slow=True,
     ),
     Specimen(
         "clip",
@@ -326,7 +327,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         breaks=None,
         is_slow=True,
     ),
-    Specimen("resnet_eval", lambda: ResNet().eval(), once(x=lambda: torch.randn(2, 3, 16, 16))),
+    Specimen("resnet_eval", lambda: ResNet().eval(), once(x=lambda: torch.randn(2, 3, 16, 16)), is_slow=True),
     Specimen("looped_moe", LoopedMoE, once(x=lambda: torch.randn(16, 32)), breaks=1),
     Specimen("tagger", Tagger, once(ids=lambda: ids(6, 3, 50)), breaks=None),
     Specimen("chatty", Chatty, once(x=lambda: torch.randn(4, 16)), breaks=2),
@@ -338,6 +339,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         Blocks,
         lambda: [{"ids": ids(2, columns)} for columns in (8, 12, 20)],
         settings={"dynamic": True},
+        is_slow=True,
     ),
     Specimen("automatic_dynamic", Blocks, lambda: [{"ids": ids(2, columns)} for columns in (8, 12, 20)]),
     # training
@@ -346,6 +348,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         hugging_face("GPT2Config", "GPT2LMHeadModel", n_embd=32, n_layer=2, n_head=2, vocab_size=99, n_positions=64),
         once(input_ids=ids),
         training=True,
+        is_slow=True,
     ),
     Specimen(
         "vit_training",
@@ -354,8 +357,10 @@ SPECIMENS: tuple[Specimen, ...] = (
         training=True,
         is_slow=True,
     ),
-    Specimen("resnet_training", ResNet, once(x=lambda: torch.randn(4, 3, 16, 16)), training=True),
-    Specimen("autoencoder_training", Autoencoder, once(x=lambda: torch.rand(2, 1, 16, 16)), training=True),
+    Specimen("resnet_training", ResNet, once(x=lambda: torch.randn(4, 3, 16, 16)), training=True, is_slow=True),
+    Specimen(
+        "autoencoder_training", Autoencoder, once(x=lambda: torch.rand(2, 1, 16, 16)), training=True, is_slow=True
+    ),
     Specimen(
         "encoder_training",
         lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 2, 64, batch_first=True), 1),

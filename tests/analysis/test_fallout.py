@@ -355,7 +355,7 @@ def many(count: int) -> Recording:
 
 
 def test_twice_the_breaks_are_twice_the_work(calls_of):
-    small, large = many(2000), many(4000)
+    small, large = many(500), many(1000)
     first, second = calls_of(lambda: break_cards(small)), calls_of(lambda: break_cards(large))
     assert second < 2.2 * first
-    assert [len(card.events) for card in break_cards(small)] == [2] * 1000
+    assert [len(card.events) for card in break_cards(small)] == [2] * 250

@@ -64,6 +64,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[s
     return "\n".join(said), {entry["test"].rpartition("::")[2]: entry for entry in entries}
 
 
+@pytest.mark.long
 def test_planted_differences_are_found_and_no_others(ran: tuple[str, dict[str, dict[str, Any]]]) -> None:
     _, entries = ran
     (found,) = entries.values()
@@ -75,6 +76,7 @@ def test_planted_differences_are_found_and_no_others(ran: tuple[str, dict[str, d
     assert found["differs when run alone"] == differs
 
 
+@pytest.mark.long
 def test_table_counts_each_kind(ran: tuple[str, dict[str, dict[str, Any]]]) -> None:
     counted = dict(line.rsplit(maxsplit=1) for line in ran[0].splitlines() if line[-1:].isdigit())
     counted = {name.strip(): int(number) for name, number in counted.items()}

@@ -60,6 +60,7 @@ def test_torchs_own_log_tells_what_the_lens_told(name, recorded, logs):
     assert json.loads(json.dumps(loaded)) == told(recorded, name)
 
 
+@pytest.mark.long
 def test_a_warm_run_is_told_as_the_cold_one(tmp_path):
     """Inductor's caches answer; what broke is found again all the same."""
     cold, warm = tmp_path / "cold", tmp_path / "warm"

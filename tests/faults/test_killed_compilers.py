@@ -54,7 +54,7 @@ print(json.dumps(said))
     ("killed", "error"),
     [
         ("compiler", "Killed signal terminated program"),
-        ("worker", "BrokenProcessPool"),
+        pytest.param("worker", "BrokenProcessPool", marks=pytest.mark.long),
     ],
 )
 def test_the_error_is_torchs_own_and_the_recording_has_it(killed: str, error: str, tmp_path: Path) -> None:

@@ -240,6 +240,7 @@ def test_a_failed_export_is_a_failure() -> None:
     assert [c.outcome for c in lens.recording.compilations] == [Outcome.FAILED]
 
 
+@pytest.mark.long
 def test_export_and_aot_inductor_stay_out_of_a_lens_that_is_a_backend(tmp_path: Path, events: Events) -> None:
     with Lens(strict=True) as everything:
         lens = Lens(strict=True)

@@ -319,7 +319,7 @@ print(sum(torch._dynamo.utils.counters["graph_break"].values()))
     ("edit", "level", "said"),
     [
         (Split("logged.py", "step"), "INFO", "INFO:books:sum 6.0\n"),
-        (EndApart("logged.py", "step", 'log.info("sum %.1f", y)'), "WARNING", ""),
+        pytest.param(EndApart("logged.py", "step", 'log.info("sum %.1f", y)'), "WARNING", "", marks=pytest.mark.long),
     ],
 )
 def test_what_logging_does_outside_a_graph_is_compiled_no_more(edit: Split | EndApart, level: str, said: str) -> None:

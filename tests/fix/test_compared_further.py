@@ -243,6 +243,7 @@ def test_a_setting_that_the_programs_own_backend_refuses_is_not_the_best(
     assert best["backends"] == ["picky"]
 
 
+@pytest.mark.long
 def test_own_inputs_leaves_out_other_inputs_and_nothing_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

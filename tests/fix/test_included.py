@@ -122,11 +122,13 @@ def test_without_the_word_a_package_stays_as_it_is(package: Path, capsys: pytest
     assert "--include leaky" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_part_of_a_package_can_be_named(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert fixed(capsys, "--include", "leaky.net", "train.py")["best"] is None
     assert fixed(capsys, "--include", "leaky.parts", "train.py")["best"]["after"]["graph_breaks"] == 0
 
 
+@pytest.mark.long
 def test_it_is_said_whose_code_the_patch_changes(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fix", "--own-inputs", "--include", "leaky", "--width", "200", "train.py"]) == 0
     said = capsys.readouterr().out

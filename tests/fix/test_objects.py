@@ -84,9 +84,13 @@ NOT_OFFERED = {
     "random numbers that a skipped call draws": NOISE,
     "statistics of a call that is to be skipped": STATISTICS,
 }
+OFFERED_NEITHER = [
+    program if name.startswith("a cache") else pytest.param(program, marks=pytest.mark.long)
+    for name, program in NOT_OFFERED.items()
+]
 
 
-@pytest.mark.parametrize("program", NOT_OFFERED.values(), ids=NOT_OFFERED)
+@pytest.mark.parametrize("program", OFFERED_NEITHER, ids=NOT_OFFERED)
 def test_a_split_that_changes_what_stays_behind_is_not_offered(
     program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

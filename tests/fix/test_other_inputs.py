@@ -490,6 +490,7 @@ def test_other_inputs_that_cannot_be_made_are_said_and_an_error_in_both_is_no_ev
     assert "with the same results." in shown
 
 
+@pytest.mark.long
 def test_how_often_each_side_was_taken_is_said_and_what_the_program_did_not_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -540,10 +541,11 @@ EARLY = """\
     [
         ("", "", ""),
         ("return x[:0]", "return x[:1]", "with other inputs (zeros) result 1 of call 1 differs"),
-        (
+        pytest.param(
             "x > 0",
             "~x.isnan()",
             "its test went one way only, also with other inputs: what it gives the other way is not known",
+            marks=pytest.mark.long,
         ),
     ],
     ids=["the same for no rows", "something else", "not known"],

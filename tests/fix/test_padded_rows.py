@@ -96,6 +96,7 @@ def test_the_copies_are_the_same_and_so_are_gradients(shape: tuple[int, ...]) ->
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
+@pytest.mark.long
 def test_no_break_is_left_and_results_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_loss_that_is_rooted_above_a_number_is_chosen_with_its_gradients(fixed
     assert (found["best"]["results"], found["best"]["after"]["graph_breaks"]) == ("equal", 0)
 
 
+@pytest.mark.long
 def test_a_quotient_whose_gradient_is_lost_is_tried_and_not_recommended(fixed: Any) -> None:
     found = fixed("""
         w = torch.ones(3, requires_grad=True)
@@ -66,6 +67,7 @@ def test_a_quotient_whose_gradient_is_lost_is_tried_and_not_recommended(fixed: A
     assert [one["offer"] for one in found["tried"] if one["helps"]] == ["def step_computed(…): … before if n > 0:"]
 
 
+@pytest.mark.long
 def test_a_setting_whose_effect_another_cause_hides_is_kept(fixed: Any) -> None:
     """Once `forward` is compiled whole, its list makes each call compile again, whatever the counter does."""
     found = fixed(
@@ -206,6 +208,7 @@ def test_a_list_in_each_layer_is_added_to_after_the_call_where_nothing_else_keep
     assert not found["left"]
 
 
+@pytest.mark.long
 def test_a_mask_a_list_in_each_layer_a_counter_a_length_and_a_warning_are_mended_together(fixed: Any) -> None:
     """By itself each of them only brings the function as far as the next one, and to the recompile limit."""
     found = fixed(

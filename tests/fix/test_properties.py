@@ -69,6 +69,7 @@ def test_any_other_is_left_alone(text: str) -> None:
     assert not offered(text)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="a cached property has no lock there, and breaks nothing")
 def test_no_break_is_left_and_results_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

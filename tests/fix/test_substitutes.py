@@ -48,7 +48,11 @@ def better(text: str, function: str) -> str | None:
     return made[FILE] if made else None
 
 
-@pytest.mark.parametrize("text", [TEXT, RIGHT, BY_NAME], ids=("left", "right", "by its own name"))
+@pytest.mark.parametrize(
+    "text",
+    [TEXT, pytest.param(RIGHT, marks=pytest.mark.long), pytest.param(BY_NAME, marks=pytest.mark.long)],
+    ids=("left", "right", "by its own name"),
+)
 def test_no_break_is_left_and_results_are_the_same(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -107,7 +107,7 @@ def trained(text: str, backend: str) -> tuple[Any, tuple[int, int, int]]:
     return (found, [one.grad for one in model.parameters()]), numbers
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -73,6 +73,7 @@ def test_any_other_is_left_alone(text: str, told: str) -> None:
     assert not offered(text, told)
 
 
+@pytest.mark.long
 def test_no_break_is_left_and_results_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,6 +82,7 @@ def lines_in_graphs(folder: Path) -> frozenset[str]:
     return frozenset(line.code.strip() for line in computed_lines(load(recording), Ownership()))
 
 
+@pytest.mark.long
 def test_a_wrapper_is_kept_out_and_what_it_wraps_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

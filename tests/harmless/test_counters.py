@@ -10,20 +10,24 @@ from counted import Counts, counted
 from counted_programs import kinds
 from observation import run
 
-# By kind, the backends beside eager and AOTAutograd. "static" (`dynamic=False`) goes another way through Dynamo where
-# sizes are learned; Inductor's own hooks run below an active callback, too.
-MORE = {
-    "training": ("static",),
-    "hooks": ("static",),
-    "breaks": ("static",),
-    "lazy backwards": ("static", "inductor"),
-    "checkpointing": ("inductor",),
-}
+# Kinds that "static" (`dynamic=False`) is tried with, too: it goes another way through Dynamo where sizes are learned.
+STATIC = ("training", "hooks", "breaks", "lazy backwards")
+# Inductor's own hooks run below an active callback, too.
+WITH_INDUCTOR = ("lazy backwards", "checkpointing")
 
 
 @pytest.mark.parametrize("kind", kinds())
 def test_torch_counts_the_same(kind: str) -> None:
-    backends = ("eager", "aot_eager", *MORE.get(kind, ()))
+    _assert_same(kind, ("eager", "aot_eager", *(["static"] if kind in STATIC else [])))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", WITH_INDUCTOR)
+def test_torch_counts_the_same_with_inductor(kind: str) -> None:
+    _assert_same(kind, ("inductor",))
+
+
+def _assert_same(kind: str, backends: Sequence[str]) -> None:
     plain, recorded = (run(_counted, kind, backends, is_recorded) for is_recorded in (False, True))
     assert recorded == plain
     assert all(sum(map(len, counts.values())) > 0 for counts in plain.values())

@@ -21,6 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "static": {"dynamic": False},
     "mode_and_dynamic": {"mode": "max-autotune-no-cudagraphs", "dynamic": True},
 }
+AT_EACH_CHECK = ("default", "max-autotune", "dynamic")
 SPECIMEN = "marked_training"
 TAKES_NAME = "name" in inspect.signature(torch.compile).parameters
 
@@ -38,7 +39,9 @@ def compiled(backend: str, setting: str, folders: Folders, **more: Any) -> Obser
     return run(observe, SPECIMEN, backend, folders, f"setting-{setting}-{backend}", settings)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    "setting", [name if name in AT_EACH_CHECK else pytest.param(name, marks=pytest.mark.long) for name in SETTINGS]
+)
 def test_a_setting_has_the_same_effect(setting: str, folders: Folders) -> None:
     """On results, code, compilations, guards and every counter of torch's."""
     plain, lens = compiled("inductor", setting, folders), compiled("lens", setting, folders)

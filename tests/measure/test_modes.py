@@ -308,6 +308,7 @@ def counted(x: torch.Tensor, seen: list[int]) -> torch.Tensor:
     return x.sin() + len(seen)
 
 
+@pytest.mark.long
 def test_a_program_that_never_comes_to_rest_is_said_not_to() -> None:
     seen: list[int] = []
     result = compare_modes(counted, torch.ones(3), seen, modes=("eager", "default"), **QUICK)

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.mark.parametrize(
     ("name", "modes"),
     [
-        ("modes_resnet152", "eager"),
-        ("modes_vit", "eager,default"),
+        pytest.param("modes_resnet152", "eager", marks=pytest.mark.long),
+        pytest.param("modes_vit", "eager,default", marks=pytest.mark.long),
         ("modes_llama", "eager"),
     ],  # compiling takes a minute
 )

@@ -13,6 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 
 from compiler_lens.capture.torch_api import versions
 
+_GUARDS_TIMED = "profile_guard_manager"
+
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass", "pytree"]
 
 
@@ -57,3 +59,22 @@ def generated_modules() -> Iterator[tuple[str, dict[str, Any]]]:
 def import_inductor() -> None:
     """Import what torch.compile imports for Inductor, which takes seconds."""
     importlib.import_module("torch._inductor.compile_fx")
+
+
+@contextlib.contextmanager
+def guards_untimed() -> Iterator[None]:
+    """Have torch take no time of a frame's guards, for which it empties the caches of the processor.
+
+    It fills 32 MB for that, which is two thirds of what a small frame's compilation takes. CheckFunctionManager in
+    torch/_dynamo/guards.py has checked the guards before, and keeps the figure for its trace.
+    """
+    guards: Any = importlib.import_module("torch._dynamo.guards")
+    timed = getattr(guards, _GUARDS_TIMED, None)
+    if timed is None:
+        yield
+        return
+    setattr(guards, _GUARDS_TIMED, lambda *_arguments: 0.0)
+    try:
+        yield
+    finally:
+        setattr(guards, _GUARDS_TIMED, timed)

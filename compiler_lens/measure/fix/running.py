@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import recorded
 from compiler_lens.capture.torch_api import settings
-from compiler_lens.capture.torch_api.measuring import import_inductor
+from compiler_lens.capture.torch_api.measuring import guards_untimed, import_inductor
 from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.logged import OwnLog
@@ -60,6 +60,7 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         is_own = plan.is_eager or plan.has_own_backend
         backend = None if is_own else "aot_eager" if plan.is_aot else captured
         stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
+        stack.enter_context(guards_untimed())
         if plan.with_others:  # each kind of inputs may be compiled by itself
             stack.enter_context(settings.dynamo_settings({"recompile_limit": _MOST_RECOMPILES}))
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
