@@ -136,6 +136,13 @@ def vectors(**options):
         f(torch.ones(n))
 
 
+def rows(*places, copied):
+    f = compiled(plus_one, dynamic=True)
+    x = torch.ones(64, 4)
+    for place in places:
+        f(x[place].clone() if copied else x[place])
+
+
 def by_eight(x):
     return x + 1 if x.shape[0] % 8 == 0 else x - 1
 
@@ -687,6 +694,7 @@ SCENES = (
     Scene("expression", C.SHAPE_EXPRESSION, "(x.shape[0] % 8) == 0", "True -> False", lambda: eights(16, 15, 24), lambda: eights(16, 8, 24)),
     Scene("rank", C.RANK, "x.dim()", "1 -> 2", lambda: tensors(torch.ones(4), torch.ones(1, 4)), lambda: tensors(torch.ones(4).unsqueeze(0), torch.ones(1, 4))),
     Scene("stride", C.STRIDE, "x.stride(0)", "6 -> 1", lambda: tensors(ONES, torch.ones(6, 4).t()), lambda: tensors(ONES, torch.ones(6, 4).t().contiguous())),
+    Scene("row", C.STORAGE_OFFSET, "x.storage_offset()", "20 -> ?", lambda: rows(5, 0, 7, copied=False), lambda: rows(5, 0, 7, copied=True)),
     Scene("dtype", C.DTYPE, "x.dtype", "float32 -> float64", lambda: tensors(ONES, ONES.double()), lambda: tensors(ONES, ONES.double().to(torch.float32))),
     Scene("device", C.DEVICE, "x.device", "cpu -> meta", lambda: tensors(ONES, ONES.to("meta")), lambda: tensors(ONES.to("meta"), ONES.to("meta"))),
     Scene("conjugate", C.DISPATCH_KEYS, "x", "plain -> Conjugate", lambda: tensors(ONES.cfloat(), ONES.cfloat().conj()), lambda: tensors(ONES.cfloat(), ONES.cfloat().conj().resolve_conj())),

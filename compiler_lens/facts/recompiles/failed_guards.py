@@ -24,6 +24,7 @@ _OF_TENSOR = {  # the class, the attribute, what entries call it
     "device index": (_C.DEVICE, "device", "device"),
 }
 _INDEX = re.compile(r" mismatch at index (\d+)\.")
+_OFFSET = re.compile(r"(?<![\w.\[\]'\"])[\w.\[\]'\"]+\.storage_offset\(\)")
 _SIZE = re.compile(r"(?P<tensor>.+)\.shape\[(?P<axis>\d+)\]\Z")
 _NUMBER = re.compile(r"-?\d+\Z")
 _FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf|nan)\Z")
@@ -315,6 +316,8 @@ def _expression(  # noqa: PLR0911 -- one for each kind
         # DictGuardManager writes `len(d) != 2` for the two it wants; any other length is a leaf guard of its own kind.
         a_dict = "!=" in text or inside in entry.dicts | now.dicts
         return Failed(_C.DICT_KEYS if a_dict else _C.LIST_LENGTH, name, name, old)
+    if offset := _OFFSET.search(readable(text, names)):
+        return Failed(_C.STORAGE_OFFSET, offset[0], name or offset[0], old)
     is_of_sizes = ".shape[" in name or ".stride(" in name or not name
     return _on_sizes(name, failure, names) if is_of_sizes else _on_value(name, failure, names)
 

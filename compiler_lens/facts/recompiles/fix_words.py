@@ -12,7 +12,9 @@ from compiler_lens.facts.program.uses import Use
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
 from compiler_lens.facts.recompiles.written import WORD
 
-OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
+OF_TENSOR = re.compile(
+    r"(?P<tensor>.+?)\.(?:shape\[|stride\(|storage_offset\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)"
+)
 _UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+))")
 _LONGEST = 200  # characters of torch's message
 _LOOP = ": compile the body of the loop, and loop over that"

@@ -25,6 +25,7 @@ class CauseClass(Enum):
     SHAPE_EXPRESSION = "condition on sizes"
     RANK = "number of dimensions"
     STRIDE = "memory layout"
+    STORAGE_OFFSET = "place in memory"
     DTYPE = "dtype"
     DEVICE = "device"
     DISPATCH_KEYS = "kind of tensor"
