@@ -463,6 +463,37 @@ def taken(stance: Stance) -> str:
 _SUPPRESSED = "Take away `torch._dynamo.config.suppress_errors = True`, and torch raises the error with its place."
 
 
+def _uncalled(evidence: kinds.NeverCalled) -> Advice:
+    site = evidence.site
+    name = site.module or site.defined.function
+    subject: Parts = (At(site.place, Tone.STRONG) if site.place else strong(name),)
+    if site.is_dropped:
+        what = f"gives `{name}` to torch.compile and does nothing with what that returns: "
+        what += f"calls of this `{name}` are not compiled."
+        if evidence.is_entered:
+            what = f"{what[:-1]} by that. Compiled is what another line gave to torch.compile."
+        change = "Keep what torch.compile returns, and call that"
+        change += ", or compile the module in place: `model.compile()`." if site.module else "."
+        return Advice(subject, what=what, change=change)
+    if evidence.is_marked:
+        what = f"gives `{name}` to torch.compile, but a mark where `{name}` is defined has torch pass over it."
+        return Advice(subject, what=what, change="Take one of the two away: the mark, or torch.compile there.")
+    what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
+    change = "Call what torch.compile returned."
+    if site.in_place:
+        change = "Write `model = torch.compile(model)` in place of `model.compile()`, and call that."
+    if site.methods:
+        methods = ", ".join(f"`{method}`" for method in site.methods)
+        one = f"model.{site.methods[0]}"
+        change += f" Calls of its methods ({methods}) do not go through it: compile the method that you call, "
+        change += f"as by `{one} = torch.compile({one})`"
+        if evidence.calls_forward is not False:
+            called = "the forward that it calls" if evidence.calls_forward else "if it calls `self(…)`, that"
+            change += f", or {called}, by `model.forward = torch.compile(model.forward)`"
+        change += "."
+    return Advice(subject, what=what, change=change)
+
+
 def _suppressed(name: FunctionName, failed: Compilation) -> Advice:
     """A failure that nobody heard of: with torch's op and the user's line, as far as torch said them."""
     said = failed.failure.explanation if failed.failure else failed.reason
@@ -482,31 +513,8 @@ def _silent(evidence: object) -> Advice | None:
             at = At(stance.place, Tone.STRONG) if stance.place else strong("torch.compiler.set_stance")
             counted = f" So ran {plural(calls, 'call')}." if calls else ""
             return Advice((at,), what=taken(stance) + counted, change=STANCE_CHANGE)
-        case kinds.NeverCalled(site) if site.is_dropped:
-            name = site.module or site.defined.function
-            what = f"gives `{name}` to torch.compile and does nothing with what that returns: "
-            what += f"calls of this `{name}` are not compiled."
-            if evidence.is_entered:
-                what = f"{what[:-1]} by that. Compiled is what another line gave to torch.compile."
-            change = "Keep what torch.compile returns, and call that"
-            change += ", or compile the module in place: `model.compile()`." if site.module else "."
-            return Advice((At(site.place, Tone.STRONG) if site.place else strong(name),), what=what, change=change)
-        case kinds.NeverCalled(site, calls_forward):
-            name = site.module or site.defined.function
-            what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
-            change = "Call what torch.compile returned."
-            if site.in_place:
-                change = "Write `model = torch.compile(model)` in place of `model.compile()`, and call that."
-            if site.methods:
-                methods = ", ".join(f"`{method}`" for method in site.methods)
-                one = f"model.{site.methods[0]}"
-                change += f" Calls of its methods ({methods}) do not go through it: compile the method that you call, "
-                change += f"as by `{one} = torch.compile({one})`"
-                if calls_forward is not False:
-                    called = "the forward that it calls" if calls_forward else "if it calls `self(…)`, that"
-                    change += f", or {called}, by `model.forward = torch.compile(model.forward)`"
-                change += "."
-            return Advice((At(site.place, Tone.STRONG) if site.place else strong(name),), what=what, change=change)
+        case kinds.NeverCalled():
+            return _uncalled(evidence)
         case kinds.FailureSuppressed(frame, failed):
             return _suppressed(frame.name, failed)
         case kinds.HoldsNothing(function, wrapper):

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
 
+import compiler_lens
 from compiler_lens.cli import main
+from compiler_lens.facts.measured.edits import Setting
+from compiler_lens.facts.measured.fix import Offer, Target
+from compiler_lens.measure.fix import trials
+from compiler_lens.measure.fix.plan import Program
+from compiler_lens.measure.fix.process import Limits, Processes
 
 # The float that lies on the stack at the break is one number to AOTAutograd, and another one in each call.
 PROGRAM = """\
@@ -43,3 +51,26 @@ def test_a_float_that_is_open_to_dynamo_alone_is_counted_as_inductor_has_it(
     assert (best["before"]["recompiles"] > 5) is bool(eager)
     assert (best["after"]["eager_functions"], best["after"]["graph_breaks"], best["results"]) == (0, 0, "equal")
     assert ("the program as it is, with AOTAutograd" in told) is bool(eager)
+
+
+def test_what_a_change_brings_into_a_graph_is_counted_as_inductor_has_it(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(dedent(PROGRAM).replace("{options}", ""))
+    code = "torch._dynamo.config.capture_scalar_outputs = True"
+    texts = {str(script): script.read_text().replace("import torch\n", f"import torch\n{code}\n", 1)}
+    offers = (Offer(Target(None, "break"), Setting(code)),)
+    home = str(Path(compiler_lens.__file__).parent.parent)
+    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, Limits(120)) as opened:
+        runs = trials._Runs(trials.Asked(Program(str(script))), opened, tmp_path, lambda _: None)
+        runs._longest = 120
+        runs._run()
+        runs._reference = runs._results()
+        seen = runs._attempt(texts, offers)
+        assert runs._as_aot_counts(seen, texts, offers) is seen, "for another backend nothing more is counted"
+        runs._is_for_inductor = True
+        counted = runs._as_aot_counts(seen, texts, offers)
+    assert seen.figures is not None
+    assert counted.figures is not None
+    assert (seen.figures.eager_functions, counted.figures.eager_functions) == (0, 1)
+    assert counted.figures.recompiles > seen.figures.recompiles
+    assert counted.results is seen.results

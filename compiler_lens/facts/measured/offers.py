@@ -64,7 +64,8 @@ _IMPORT = "`import torch`"  # among what a rewrite needs
 def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()) -> Observed:
     """Return what a recording says of a run, and what it offers; `called` is what functions were given and returned."""
     explained = explain(recording, user_paths=own.paths)
-    eager = [one for one in explained.coverage.functions if one.treatment in _NOT_COMPILED and not one.generator]
+    functions = explained.coverage.functions
+    eager = [one for one in functions if one.treatment in _NOT_COMPILED and (one.around or not one.generator)]
     figures = Figures(len(recording.graph_breaks), len(recording.recompiles), len(eager))
     inner = list(_inner_breaks(explained, own))
     marks, computed = list(_last_resorts(recording, inner)), computed_lines(recording, own)

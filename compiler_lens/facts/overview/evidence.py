@@ -73,6 +73,7 @@ class NeverCalled(Struct, frozen=True):
     site: CompileSite
     calls_forward: bool | None = None  # of a module: whether another method of its class does; None: not known
     is_entered: bool = False  # the same function entered the compiler otherwise
+    is_marked: bool = False  # a mark where it is defined has torch pass over it
 
 
 class CudagraphsSkipped(Struct, frozen=True):

@@ -139,7 +139,7 @@ def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]
     if recording.eager_calls or not any(stance.name == _FORCE_EAGER for stance in recording.stances):
         for one in never_called(recording):
             calls = calls_forward(one.site, sources(recording))
-            yield Finding(severity, seen.NeverCalled(one.site, calls, one.is_entered))
+            yield Finding(severity, seen.NeverCalled(one.site, calls, one.is_entered, one.is_marked))
 
 
 # Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.

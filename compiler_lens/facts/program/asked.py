@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from compiler_lens.recording.model import CompileSite, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
-from compiler_lens.recording.source_text import Sources, sources
+from compiler_lens.recording.source_text import Definition, Sources, sources
 
 
 class Uncalled(Struct, frozen=True):
@@ -18,6 +18,7 @@ class Uncalled(Struct, frozen=True):
 
     site: CompileSite
     is_entered: bool = False  # the same function entered the compiler otherwise, as another module of its class
+    is_marked: bool = False  # a mark where it is defined has torch pass over it
 
 
 def never_called(recording: Recording) -> tuple[Uncalled, ...]:
@@ -42,7 +43,7 @@ def never_called(recording: Recording) -> tuple[Uncalled, ...]:
         is_one = site.module in modules or (defined.file, defined.line) in places or function in inlined
         return is_one or _hands_on(site, texts, names)
 
-    every = (Uncalled(site, is_entered(site)) for site in dict.fromkeys(own))
+    every = (Uncalled(site, is_entered(site), bool(_marked(site, texts))) for site in dict.fromkeys(own))
     return tuple(one for one in every if one.site.is_dropped or not one.is_entered)
 
 
@@ -66,14 +67,18 @@ def calls_forward(site: CompileSite, texts: Sources) -> bool | None:
 
 def _hands_on(site: CompileSite, texts: Sources, names: AbstractSet[str]) -> bool:
     """Whether a function is kept in Python by a mark of torch's, and calls one that entered the compiler."""
+    marked = _marked(site, texts)
+    body = range(marked.first + 1, marked.last + 1) if marked else ()
+    called = (name for number in body for name in _CALLED.findall(texts.line(site.defined.file, number)))
+    return not names.isdisjoint(called)
+
+
+def _marked(site: CompileSite, texts: Sources) -> Definition | None:
+    """Return the definition of a function that a mark of torch's there keeps in Python."""
     at = site.defined
     defined = next((one for one in texts.definitions(at.file) if at.line in (one.line, one.first)), None)
-    if defined is None:
-        return False
-    head, body = (range(defined.line, defined.first), range(defined.first + 1, defined.last + 1))
-    is_marked = any(_KEPT_OUT.search(texts.line(at.file, number)) for number in head)
-    called = (name for number in body for name in _CALLED.findall(texts.line(at.file, number)))
-    return is_marked and not names.isdisjoint(called)
+    marks = range(defined.line, defined.first) if defined else ()
+    return defined if any(_KEPT_OUT.search(texts.line(at.file, number)) for number in marks) else None
 
 
 def _lines(recording: Recording) -> Iterator[SourceLine]:

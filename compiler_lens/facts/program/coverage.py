@@ -55,7 +55,8 @@ GIVEN_UP = (Outcome.SKIPPED, Outcome.FAILED)
 
 # Frames of their own: of lists, sets and dicts up to Python 3.11, of generator expressions always. Dynamo tries them by
 # themselves only where the function that they stand in runs eagerly.
-COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+_GENERATOR_EXPRESSION = "<genexpr>"
+COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", _GENERATOR_EXPRESSION)
 SUPPRESS_ERRORS = "_dynamo.config.suppress_errors"
 
 
@@ -298,7 +299,7 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
     around = known.function_at(name.file, name.line) if (lines or refused) and not name.module else None
     last = around.last if around and name.line in {around.line, around.first} else None
     eager = tuple(replace(line, last=last) for line in lines)
-    is_generator = refused and around is not None and around.generator
+    is_generator = refused and (name.name.endswith(_GENERATOR_EXPRESSION) or (around is not None and around.generator))
     parts = _parts(frames)
     treatment, is_own, owner = _treatment(frames, eager, parts), own.owns(name.file), Owner()
     if not (is_own or treatment is Treatment.WHOLE or treatment.is_idle):

@@ -144,8 +144,12 @@ class Search:
         while True:
             helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
             best = min(helping, key=lambda trial: (*ranked(trial), len(trial.offers)), default=None)
-            if best is None or self._is_confirmed(best.offers):
-                return self._tried[self._place(best.offers)] if best else None
+            if best is None:
+                return None
+            is_confirmed = self._is_confirmed(best.offers)
+            found = self._tried[self._place(best.offers)]
+            if is_confirmed and found.observed.whole_cost == best.observed.whole_cost:  # a closer look may count more
+                return found
 
     def _place(self, offers: tuple[Offer, ...]) -> int:
         return next(number for number, trial in enumerate(self._tried) if trial.offers == offers)
@@ -158,7 +162,8 @@ class Search:
             return trial.helps
         observed = self._confirm(state.observed, state.texts, offers)
         self._confirmed.add(offers)
-        helps = trial.helps and observed.results is not Results.DIFFER
+        is_less = observed.whole_cost < self._first.observed.whole_cost  # as far as a closer look counts
+        helps = trial.helps and observed.results is not Results.DIFFER and is_less
         self._states[offers] = self._by_texts[frozenset(state.texts.items())] = replace(state, observed=observed)
         self._tried[place] = replace(trial, observed=observed, helps=helps, is_checked=True)
         if not helps and (len(offers) == 1 or offers[:-1] in self._confirmed):

@@ -36,7 +36,7 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
 
 _SHOWN = 3  # lines of what a program printed last
-_OPEN_FLOAT = "zf"  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT
+_OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
 _OWN_BACKEND = 240.0  # seconds for a run that generates code
 _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with a change, or other inputs
 
@@ -87,6 +87,7 @@ class _Runs:
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
         self._is_alike_in_eager = False  # what it computes, compiled and not
+        self._is_for_inductor = False  # all that torch.compile was given
         self._is_aot = False  # AOTAutograd takes the graphs of each run, as it asks for recompiles of its own
         self._called: tuple[Called, ...] = ()
         self._recordings: list[tuple[Observed, Recording]] = []
@@ -160,16 +161,22 @@ class _Runs:
         A float that Dynamo leaves open may have to be one number once AOTAutograd has its graph: each other number
         then compiles again (torch/fx/passes/_tensorify_python_scalars.py).
         """
-        floats = any(one.name.startswith(_OPEN_FLOAT) for one in ended.recording.symbols)
-        if not (floats and ended.outcome.is_inductor):
+        self._is_for_inductor = ended.outcome.is_inductor
+        if not self._may_pin(ended.recording):
             return ended
         self._tell("the program as it is, with AOTAutograd")
         found = self._processes.run(replace(self._plan(), is_aot=True), self._longest)
-        is_same = not found.outcome.error and _is_same(found)
-        if not is_same or self._seen(found).cost <= self._seen(ended).cost:
+        if found.outcome.error or self._seen(found).cost <= self._seen(ended).cost:
             return ended
+        if not _is_same(found):  # its graphs round otherwise: all is compared with what it computes so
+            found = self._processes.run(replace(self._plan(), is_aot=True, reference=""), self._longest)
+            self._reference = self._results()
         self._is_aot = True
         return found
+
+    def _may_pin(self, recording: Recording) -> bool:
+        """Whether Inductor compiles the program, and AOTAutograd may ask for one number where Dynamo left it open."""
+        return self._is_for_inductor and any(one.name.startswith(_OPEN_FLOATS) for one in recording.symbols)
 
     def _searched(self, search: Search) -> Fix:
         """Search to the end, or until somebody ends it, or the time for it is over."""
@@ -320,6 +327,8 @@ class _Runs:
         if seen.results is Results.EQUAL:
             self._processes.expect(list(self._looks(texts, offers)), self._longest)
             seen = self._also_in_eager(seen, texts, offers)
+        if seen.results is Results.EQUAL:
+            seen = self._as_aot_counts(seen, texts, offers)
         if seen.results is not Results.EQUAL:
             self._processes.expect([], self._longest)
             return seen
@@ -378,6 +387,18 @@ class _Runs:
         differs = ended.difference or Difference("error", ended.calls, 0)
         found = replace(seen, results=Results.DIFFER, difference=replace(differs, without=ended.error))
         return self._noted(found, self._recording_of(seen))
+
+    def _as_aot_counts(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        """Return the same with what AOTAutograd counts, where that is more: a change may bring floats into a graph."""
+        if self._is_aot or not self._may_pin(self._recording_of(seen)):
+            return seen
+        self._tell_of(offers, "counted with AOTAutograd")
+        ended = self._processes.run(replace(self._plan(texts, offers), is_aot=True), self._longest)
+        counted = self._seen(ended)
+        if ended.outcome.error or counted.cost <= seen.cost:
+            return seen
+        counted = replace(counted, results=seen.results, difference=seen.difference, printed=seen.printed)
+        return self._noted(counted, ended.recording)
 
     def _without_a_change(self) -> _Others:
         """Make calls with other inputs of the program as it is, if they are asked for, without torch.compile."""

@@ -47,7 +47,7 @@ from compiler_lens.views.document import (
 )
 from compiler_lens.views.findings import FindingFacts, finding_facts
 from compiler_lens.views.measured.left import came, cause, eager_blocks, for_and_against, left_blocks, to_do
-from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, coded, quiet
+from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, code, coded, quiet
 from compiler_lens.views.text import UNKNOWN, number, one_line, plural
 
 _KEEP = (
@@ -58,6 +58,7 @@ _ALIKE = 20  # characters that a narrow column shows at least
 _PRINTED = 80  # characters of a line that the program prints
 _LONGEST = 200  # characters of the name of a change, which is folded
 _FINDINGS = 3
+_LEFT_TO_PYTHON = 8  # lines that are shown
 _TARGETS = (BreakCard, RecompileReport, FrameFailed)  # findings that are listed as what was not tried
 
 _COLUMNS = (
@@ -503,6 +504,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if still:
         yield paragraph(still, tone=tone)
     yield from eager_blocks(fix, best.observed)
+    yield from _in_python(fix.first, best)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     in_python = any(isinstance(offer.edit, (Apart, EndApart, Split)) for offer in best.offers)  # that raises nowhere
     if after and after.graph_breaks == eager == 0 and not in_python:
@@ -511,6 +513,34 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if packages:
         said = f"It changes code of {' and '.join(packages)}: a patch to send to its authors."
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
+
+
+def _in_python(first: Observed, best: Trial) -> Iterator[Block]:
+    """Name the lines that broke graphs and stay, in functions that the changes keep in Python, and what to do there."""
+    kept = [offer for offer in best.offers if offer.keeps_computed]
+    found: dict[SourceLine, str] = {}
+    for finding in first.findings:
+        card = finding.evidence
+        if isinstance(card, BreakCard) and card.place and any(_stays(card, offer) for offer in kept):
+            found.setdefault(card.place, advice(finding).change)
+    if found:
+        yield Gap()
+        yield paragraph("Left to Python, so no graph breaks there any more; to have more compiled, mend by hand:")
+    for at, change in list(found.items())[:_LEFT_TO_PYTHON]:
+        yield line(At(at, Tone.STRONG), "  ", code(one_line(at.code, 120)), indent=2)
+        yield paragraph(*coded(change), indent=6, limit=3)
+    if len(found) > _LEFT_TO_PYTHON:
+        yield line(quiet(f"… {plural(len(found) - _LEFT_TO_PYTHON, 'more line')}"), indent=2)
+
+
+def _stays(card: BreakCard, offer: Offer) -> bool:
+    """Whether a change leaves the line of a break as it is, in a function that is Python with it."""
+    at, edit = card.place, offer.edit
+    if at is None:
+        return False
+    if isinstance(edit, Apart):
+        return at.file == edit.file and at.code.strip() in edit.lines
+    return offer.target.at is not None and offer.target.at.place == at.place
 
 
 def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
