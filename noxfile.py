@@ -5,7 +5,8 @@ import sys
 import nox
 
 nox.options.sessions = ["check"]
-PARALLEL = ("-n", "2", "--dist", "loadfile")
+# Three on two cores: a third of the time a worker waits for a process that its test has started.
+PARALLEL = ("-n", "3", "--dist", "loadfile")
 
 
 @nox.session(venv_backend="none")

@@ -38,6 +38,7 @@ def _run(command: str, folder: Path) -> str:
     return ran.stdout
 
 
+@pytest.mark.long
 def test_the_loop_works_as_the_page_has_it(tmp_path: Path) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (tmp_path / "train.py").write_text(program)

@@ -13,7 +13,11 @@ ROOT = Path(__file__).parent.parent
 _GOES_ON_IN_LOOPS = pytest.mark.skipif(
     sys.version_info >= (3, 12), reason="torch compiles the rest of a `for` loop after a break there"
 )
-STORIES = ("graph_breaks", "recompiles", pytest.param("coverage", marks=_GOES_ON_IN_LOOPS))
+STORIES = (
+    "graph_breaks",
+    pytest.param("recompiles", marks=pytest.mark.long),
+    pytest.param("coverage", marks=[_GOES_ON_IN_LOOPS, pytest.mark.long]),
+)
 RECORDED = ("kernels", "diff")  # pages that quote recordings of tests/gpu/data
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIME = re.compile(r"\b\d+(\.\d+)? (s|ms)\b")

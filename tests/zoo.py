@@ -332,8 +332,10 @@ SPECIMENS: tuple[Specimen, ...] = (
     Specimen("tagger", Tagger, once(ids=lambda: ids(6, 3, 50)), breaks=None),
     Specimen("chatty", Chatty, once(x=lambda: torch.randn(4, 16)), breaks=2),
     Specimen("flagged", Flagged, lambda: [{"x": torch.ones(3), "flag": letter} for letter in "abcdefghij"]),
-    Specimen("functional_step", FunctionalStep, once(x=lambda: torch.randn(6, 8), y=lambda: torch.randn(6, 1))),
-    Specimen("adam_step", AdamStep, once(gradient=lambda: torch.randn(8, 8)), breaks=None),
+    Specimen(
+        "functional_step", FunctionalStep, once(x=lambda: torch.randn(6, 8), y=lambda: torch.randn(6, 1)), is_slow=True
+    ),
+    Specimen("adam_step", AdamStep, once(gradient=lambda: torch.randn(8, 8)), breaks=None, is_slow=True),
     Specimen(
         "dynamic",
         Blocks,

@@ -2164,7 +2164,7 @@ def every_rewrite(count: int, end: str = "\n") -> list[Rewrite | None]:
     return [rewrite(c, texts, SourceLine(FILE, n, "f", line)) for n, line in enumerate(lines, 1) for c in causes]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "dos"])
+@pytest.mark.parametrize("end", ["\n", pytest.param("\r\n", marks=pytest.mark.long)], ids=["unix", "dos"])
 def test_the_work_grows_with_the_breaks_of_a_function(calls_of, end):
     few, many = calls_of(lambda: every_rewrite(20, end)), calls_of(lambda: every_rewrite(80, end))
     assert many < 1.3 * 4 * few

@@ -229,6 +229,7 @@ def test_children_write_nothing_and_close_nothing_of_their_parents(tmp_path: Pat
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},  # which a process that was forked cannot use
     )
 
     assert done.returncode == 0, done.stderr

@@ -161,6 +161,7 @@ if __name__ == "__main__":
 )
 
 
+@pytest.mark.long
 def test_fix_tries_it_last_in_a_package_and_nowhere_else(
     install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,6 +102,7 @@ TRAIN = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("patch"), reason="needs patch")
 def test_a_package_is_trained_with_its_breaks_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -305,7 +306,9 @@ BUT = {
 }
 
 
-@pytest.mark.parametrize("name", BUT)
+@pytest.mark.parametrize(
+    "name", ["cut on purpose", *(pytest.param(one, marks=pytest.mark.long) for one in BUT if one != "cut on purpose")]
+)
 def test_what_contradicts_an_all_clear_is_said_by_fix_as_by_show(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -375,6 +378,7 @@ def test_an_interrupt_ends_it_with_all_that_the_program_started(tmp_path: Path) 
     assert not status.exists() or "zombie" in status.read_text()
 
 
+@pytest.mark.long
 def test_a_change_that_makes_the_program_endless_is_ended_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

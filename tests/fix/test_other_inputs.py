@@ -432,8 +432,14 @@ def test_a_change_that_is_wrong_for_other_inputs_is_refused(
     "case",
     [
         ("", "x + (2 if double else 1)", "with other inputs (double=True) result 1 of call 1 differs by 1"),
-        (", False", "x + (2 if double else 1)", "with other inputs (double=True) result 1 of call 1 differs by 1"),
-        (", factor=4.0", "x + factor / 4", "with other inputs (factor=2.0) result 1 of call 1 differs by 0.5"),
+        pytest.param(
+            (", False", "x + (2 if double else 1)", "with other inputs (double=True) result 1 of call 1 differs by 1"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            (", factor=4.0", "x + factor / 4", "with other inputs (factor=2.0) result 1 of call 1 differs by 0.5"),
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["a default", "given", "a number"],
 )
@@ -542,9 +548,11 @@ EARLY = """\
         ("", "", ""),
         ("return x[:0]", "return x[:1]", "with other inputs (zeros) result 1 of call 1 differs"),
         pytest.param(
-            "x > 0",
-            "~x.isnan()",
-            "its test went one way only, also with other inputs: what it gives the other way is not known",
+            (
+                "x > 0",
+                "~x.isnan()",
+                "its test went one way only, also with other inputs: what it gives the other way is not known",
+            ),
             marks=pytest.mark.long,
         ),
     ],
