@@ -343,7 +343,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         settings={"dynamic": True},
         is_slow=True,
     ),
-    Specimen("automatic_dynamic", Blocks, lambda: [{"ids": ids(2, columns)} for columns in (8, 12, 20)]),
+    Specimen("automatic_dynamic", Blocks, lambda: [{"ids": ids(2, columns)} for columns in (8, 12, 20)], is_slow=True),
     # training
     Specimen(
         "gpt2_training",

@@ -89,6 +89,7 @@ def test_a_front_end_in_numpy_is_kept_out_and_the_network_is_compiled(
     assert f"    {MARK}" in (tmp_path / "train.py").read_text()
 
 
+@pytest.mark.long
 def test_what_asks_for_layers_of_its_own_is_not_kept_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -314,6 +314,7 @@ def test_what_cannot_be_made_two_is_left(text: str) -> None:
     assert with_ending(HEAD + text, "step", line) is None
 
 
+@pytest.mark.long
 def test_fix_tries_an_end_in_python_when_nothing_else_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,7 +97,7 @@ def test_a_logger_with_a_method_of_its_own_is_not_told_to_ignore_another(
 
 
 @pytest.mark.skipif(not shutil.which("patch"), reason="needs patch")
-@pytest.mark.parametrize("program", ["train.py", "model.py:make"])
+@pytest.mark.parametrize("program", ["train.py", pytest.param("model.py:make", marks=pytest.mark.long)])
 def test_a_break_in_a_package_is_mended_in_a_patch_and_nowhere_else(
     program: str, package: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

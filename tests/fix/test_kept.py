@@ -91,6 +91,7 @@ def test_nothing_else_is_computed_each_time(name: str) -> None:
     assert offered(OTHERS[name]) is None
 
 
+@pytest.mark.long
 def test_fix_offers_it_in_a_package_and_nowhere_else(
     install: Callable[..., None], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ def test_a_function_that_was_given_up_says_which_lines_nobody_has_looked_at(
     assert (shown["unseen"]["first"], shown["unseen"]["last"]) == (7, 9)
 
 
+@pytest.mark.long
 def test_a_trial_shows_the_break_that_was_hidden_by_the_line_of_the_users_file(
     recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

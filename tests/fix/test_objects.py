@@ -126,6 +126,7 @@ LOGGED = """\
     """
 
 
+@pytest.mark.long
 def test_what_a_split_tells_of_is_computed_before_it_changes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

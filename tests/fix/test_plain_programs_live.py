@@ -123,6 +123,7 @@ def test_a_limit_by_numpy_is_kept_an_array(fixed: Any) -> None:
     assert (found["best"]["results"], found["best"]["after"]["graph_breaks"]) == ("equal", 0)
 
 
+@pytest.mark.long
 def test_what_keeps_books_stays_python_and_the_rest_is_compiled_whole(fixed: Any) -> None:
     """No line of the program is lost: neither its clock nor its list nor what it says."""
     found = fixed(

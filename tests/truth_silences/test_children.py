@@ -186,6 +186,7 @@ def test_two_threads_that_fork_at_once_have_a_place_each() -> None:
     assert told == {"a.py": True, "b.py": False}
 
 
+@pytest.mark.long
 def test_a_fork_without_a_lens_is_no_matter_of_ours() -> None:
     """The function that hears of forks stays when the last lens is closed; one is there however many there were."""
     whole = """
