@@ -1,5 +1,6 @@
 """What every test is held to: it leaves torch as it found it. And what the run says last: what it did not try."""
 
+import contextlib
 import gc
 import importlib
 import logging
@@ -49,11 +50,7 @@ def _kind(report: pytest.CollectReport | pytest.TestReport) -> str:
 @pytest.fixture(autouse=True)
 def _no_trace_left() -> Iterator[None]:
     """No handler, no hook and no compiled code stays behind a test."""
-    if "torch._dynamo.guards" in sys.modules:  # imported by another test, or by this one's module
-        measuring = importlib.import_module("compiler_lens.capture.torch_api.measuring")
-        with measuring.guards_untimed():  # two thirds of the time of most compilations here
-            yield
-    else:
+    with _guards_untimed():
         yield
     dynamo = sys.modules.get("torch._dynamo")
     if dynamo is None or not hasattr(dynamo, "reset"):
@@ -64,6 +61,16 @@ def _no_trace_left() -> Iterator[None]:
         gc.freeze()  # what outlives a test, torch's million objects above all, need not be looked at after each one
     assert not _lenses_heard(), "a lens is still open: close it, or use it as a context manager"
     assert not _is_hooked(dynamo), "a hook is still there"
+
+
+def _guards_untimed() -> contextlib.AbstractContextManager[None]:
+    """Two thirds of a small function's compilation; imports no torch where no test has so far."""
+    if "torch._dynamo.guards" not in sys.modules:
+        return contextlib.nullcontext()
+    untimed: contextlib.AbstractContextManager[None] = importlib.import_module(
+        "compiler_lens.capture.torch_api.measuring"
+    ).guards_untimed()
+    return untimed
 
 
 def _has_compiled(dynamo: ModuleType) -> bool:

@@ -380,7 +380,7 @@ class Tap(TraceHandler):
             row, context = structured_trace.timed_row(event), dynamo.compile_context()
             found = self.attribution.by_context.get(id(context))
             if found is None:
-                self._hear_first(row, context)
+                self._hear_first(event, row, context)
                 return
             record = found[0]
             record.timed.append((row, context.attempt, threading.get_ident()))
@@ -390,20 +390,19 @@ class Tap(TraceHandler):
             self._keep_error(TIMED, error)
         self.seconds += time.perf_counter() - start
 
-    def _hear_first(self, row: TimedRow, context: Any) -> None:
+    def _hear_first(self, event: Any, row: TimedRow, context: Any) -> None:
         """Note a timed event of a compilation that begins, or of none."""
         if row[1] not in structured_trace.BEGIN_AND_END:  # an instant
             return
-        self.safely(TIMED, self._note_timed if context is None else self._begin_with, row, context)
+        if context is not None:
+            self.safely(TIMED, self.here)  # it begins
+            if id(context) in self.attribution.by_context:
+                self.hear_timed(event)
+                return
+        self.safely(TIMED, self._note_timed, row)
 
-    def _note_timed(self, row: TimedRow, _no_context: None) -> None:
+    def _note_timed(self, row: TimedRow) -> None:
         self.note(TIMED, timed_meta(row), waits=True)
-
-    def _begin_with(self, row: TimedRow, context: Any) -> None:
-        record = self._record(context)
-        record.timed.append((row, context.attempt, threading.get_ident()))
-        if self._is_watched:
-            self._tell_timed_of(record)
 
     def tell_timed(self) -> None:
         """Hand over all that waits beside its compilation."""

@@ -91,12 +91,13 @@ class WantedOnly(list[logging.Handler]):
 
     def __bool__(self) -> bool:
         frame = sys._getframe(1)  # noqa: SLF001 -- the one way to see who asks
-        caller, is_ours_alone = frame.f_back, self == self._only_ours
+        is_ours_alone = self == self._only_ours
         if is_ours_alone and frame.f_code is self._trace_code:
-            if caller is None or caller.f_code is not self._timed_code:
-                return self._is_left_to_torch(frame)
-            self._ours.hear_timed(caller.f_locals.get(structured_trace.TIMED_EVENT))
-            return False
+            caller = frame.f_back
+            if caller is not None and caller.f_code is self._timed_code:
+                self._ours.hear_timed(caller.f_locals.get(structured_trace.TIMED_EVENT))
+                return False
+            return self._is_left_to_torch(frame)
         if not is_ours_alone and self.others_listen:
             return True
         # The partitioner asks too, and renders extra graphs on failure if anybody listens. And a LazyTraceHandler

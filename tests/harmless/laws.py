@@ -49,14 +49,13 @@ class Runs:
         return run(observe, self.specimen.name, backend, self.folders, f"{self.specimen.name}-{label}")
 
 
-def parameters(*, training: bool, half: int | None = None) -> list[Any]:
-    """The specimens of a kind, as parameters of a fixture; or every other one, from the first or the second on."""
-    found = [
+def parameters(*, training: bool) -> list[Any]:
+    """The specimens of a kind, as parameters of a fixture."""
+    return [
         pytest.param(specimen, id=specimen.name, marks=[pytest.mark.long] if specimen.is_slow else [])
         for specimen in zoo.SPECIMENS
         if specimen.training is training
     ]
-    return found if half is None else found[half::2]
 
 
 class Harmless:

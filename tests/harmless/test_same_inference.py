@@ -1,9 +1,9 @@
-"""The laws of harmlessness on every other model of the zoo, in inference: five processes a model."""
+"""The laws of harmlessness on the models of the zoo, in inference: five processes a model."""
 
 import laws
 import pytest
 
-SPECIMENS = laws.parameters(training=False, half=0)
+SPECIMENS = laws.parameters(training=False)
 
 
 @pytest.fixture(scope="module", params=SPECIMENS)

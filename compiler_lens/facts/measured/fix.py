@@ -313,20 +313,17 @@ class Fix(Struct, frozen=True):
         known = {trial.offers[0].edit for trial in alone}
         made = [(trial.offers[0], trial) for trial in alone]
         made += [(offer, self.best) for offer in best if offer.edit not in known] if self.best else []
+        sure = {offer.edit for offer in best} if self.is_checked else set()
+        checked = [(offer, trial, trial.is_checked or not trial.helps or offer.edit in sure) for offer, trial in made]
         return tuple(
             Tried(
                 offer.target.at, offer.target.kind, offer.code, trial.before, trial.observed.figures,
                 trial.observed.results, trial.observed.error, () if len(trial.offers) > 1 else self._next(trial),
-                len(trial.offers) - 1, self._is_sure(offer, trial),
+                len(trial.offers) - 1, is_checked,
             )
-            for offer, trial in made
-            if isinstance(offer.edit, Lines | Setting) or self._is_sure(offer, trial)
+            for offer, trial, is_checked in checked
+            if is_checked or isinstance(offer.edit, Lines | Setting)
         )  # fmt: skip
-
-    def _is_sure(self, offer: Offer, trial: Trial) -> bool:
-        """Whether an offer was looked at closer, by itself or in the best, or has no need of it."""
-        best = self.best.offers if self.best and self.is_checked else ()
-        return trial.is_checked or not trial.helps or offer.edit in {one.edit for one in best}
 
     def _next(self, alone: Trial) -> tuple[NextBreak, ...]:
         """Return what breaks once an offer is made; on top of it, what more comes up in the same function."""

@@ -53,9 +53,9 @@ _WITHOUT_GRAPHS = (Outcome.UNFINISHED, Outcome.TRACED)
 GIVEN_UP = (Outcome.SKIPPED, Outcome.FAILED)
 
 
+_GENERATOR_EXPRESSION = "<genexpr>"
 # Frames of their own: of lists, sets and dicts up to Python 3.11, of generator expressions always. Dynamo tries them by
 # themselves only where the function that they stand in runs eagerly.
-_GENERATOR_EXPRESSION = "<genexpr>"
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", _GENERATOR_EXPRESSION)
 SUPPRESS_ERRORS = "_dynamo.config.suppress_errors"
 

@@ -504,7 +504,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if still:
         yield paragraph(still, tone=tone)
     yield from eager_blocks(fix, best.observed)
-    yield from _in_python(fix.first, best)
+    yield from _left_to_python(fix.first, best)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     in_python = any(isinstance(offer.edit, (Apart, EndApart, Split)) for offer in best.offers)  # that raises nowhere
     if after and after.graph_breaks == eager == 0 and not in_python:
@@ -515,13 +515,13 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
 
 
-def _in_python(first: Observed, best: Trial) -> Iterator[Block]:
+def _left_to_python(first: Observed, best: Trial) -> Iterator[Block]:
     """Name the lines that broke graphs and stay, in functions that the changes keep in Python, and what to do there."""
     kept = [offer for offer in best.offers if offer.keeps_computed]
     found: dict[SourceLine, str] = {}
     for finding in first.findings:
         card = finding.evidence
-        if isinstance(card, BreakCard) and card.place and any(_stays(card, offer) for offer in kept):
+        if isinstance(card, BreakCard) and card.place and any(_stays(card.place, offer) for offer in kept):
             found.setdefault(card.place, advice(finding).change)
     if found:
         yield Gap()
@@ -533,11 +533,9 @@ def _in_python(first: Observed, best: Trial) -> Iterator[Block]:
         yield line(quiet(f"… {plural(len(found) - _LEFT_TO_PYTHON, 'more line')}"), indent=2)
 
 
-def _stays(card: BreakCard, offer: Offer) -> bool:
+def _stays(at: SourceLine, offer: Offer) -> bool:
     """Whether a change leaves the line of a break as it is, in a function that is Python with it."""
-    at, edit = card.place, offer.edit
-    if at is None:
-        return False
+    edit = offer.edit
     if isinstance(edit, Apart):
         return at.file == edit.file and at.code.strip() in edit.lines
     return offer.target.at is not None and offer.target.at.place == at.place
