@@ -120,8 +120,9 @@ def body(told: Advice, indent: int, said: set[str] | None = None, *, change: boo
 
 
 def _other(offer: Offered, told: Advice) -> str:
-    """What another offer did; what it is, where that does not stand above."""
-    code = "" if offer.change == told.setting else f"`{one_line(offer.change, 100)}`: "
+    """What another offer did; what it is, where that does not stand right above."""
+    is_above = offer.change == told.setting and not told.is_hinted
+    code = "" if is_above else f"`{one_line(offer.change, 100)}`: "
     return f"{code}{tried_sentence(offer.tried) if offer.tried else ''}"
 
 

@@ -114,6 +114,20 @@ def test_what_was_tried_is_of_the_offer_that_it_was(recording: Path) -> None:
     assert (second.kind, second.rank, second.change) == (OfferKind.SETTING, Rank.TRIED, code)
 
 
+def test_a_setting_that_torch_names_is_named_again_where_it_is_said_what_it_did(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its hint stands further up, and what the rewrite did in between."""
+    cards = compiler_lens.explain(compiler_lens.load(recording)).cards
+    card = next(one for one in cards if one.setting and any(hint.text == one.setting.code for hint in one.hints))
+    assert card.setting is not None
+    code = card.setting.code
+    save_tried([Tried(card.place, card.gb_type, code, Figures(3, 1, 0), Figures(1, 1, 0), Results.EQUAL)], recording)
+    assert main(["show", str(recording), "findings"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"`{code}`: Tried on a copy of this program: graph breaks 3 → 1, with the same results." in said
+
+
 def test_an_offer_for_a_recompile_is_shown_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recording = Path(shutil.copy(RECOMPILED, tmp_path))
     reports = compiler_lens.explain(compiler_lens.load(recording)).recompiles
