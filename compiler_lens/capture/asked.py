@@ -19,7 +19,7 @@ _METHODS = 5  # named of a module
 
 def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
     backend = asked.backend_of(context)
-    if backend is None or tap.local.frames:  # what compiles now asks for itself: export, compiled autograd
+    if backend is None or tap.local.thread.frames:  # what compiles now asks for itself: export, compiled autograd
         return
     module = asked.module_in(wrapped)
     chain = _written(wrapped, module)

@@ -62,7 +62,7 @@ _NO_TENSORS = "no tensor-related objects found in frame"
 
 def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
     def hooked(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
-        frames = tap.local.frames
+        frames = tap.local.thread.frames
         around = len(frames)
         entered: list[FrameRecord] = []
         try:

@@ -51,6 +51,7 @@ class Session:
         self.everything = 0
         self.unwritten: list[tuple[str, str]] = []  # problems that the journal could not take
         self._listener = listener
+        self.only_writes = listener is None  # nobody else is told of an event as it comes
         self._said: set[str | bytes] = set()
         self._files: set[str] = set()  # whose text was asked for
         self._has_failed = False
@@ -106,6 +107,7 @@ class Session:
             return
         if self._compiling is None:
             self._compiling = mmap.mmap(-1, _MOST_FORKS)
+            self.only_writes = False
         fork = self._forks.setdefault(at, len(self._forks))
         self._forking[threading.get_ident()] = min(fork, _MOST_FORKS - 1)
 
@@ -299,14 +301,20 @@ class FrameRecord(Struct, eq=False):
             session.keep_sources(files, waits=waits)
 
 
+class Thread(Struct, eq=False):
+    """What a thread is at."""
+
+    frames: list[FrameRecord] = field(default_factory=list)
+    outside: FrameRecord = field(default_factory=lambda: FrameRecord(None, (), {}))
+    is_ours: bool = False  # our own code is running
+    import_seconds: float = 0.0  # importing parts of torch early
+    alone: Session | None = None  # the only session that hears of this thread
+    guards: Known | None = None  # of the frame that compiles
+
+
 class _Local(threading.local):
     def __init__(self) -> None:
-        self.frames: list[FrameRecord] = []
-        self.outside = FrameRecord(None, (), {})
-        self.is_ours = False  # our own code is running
-        self.import_seconds = 0.0  # importing parts of torch early
-        self.alone: Session | None = None  # the only session that hears of this thread
-        self.guards: Known | None = None  # of the frame that compiles
+        self.thread = Thread()
 
 
 _Kept = dict[int | None, tuple[FrameRecord, "weakref.ref[Any]"]]
@@ -324,7 +332,7 @@ class Attribution:
     """Which record a moment belongs to."""
 
     def __init__(self) -> None:
-        self.local = _Local()
+        self.local = _Local()  # to ask it takes longer than what is asked for: once a function
         self._runs = itertools.count()
         self._latest: dict[str, tuple[TorchId, FrameRecord]] = {}
         # By the id of a CompileContext, a call's without one of its TracingContext: torch keeps that for the backward.
@@ -334,17 +342,18 @@ class Attribution:
 
     def enter(self, sessions: Sessions, facts: Mapping[str, Any]) -> FrameRecord:
         """Open the record of a frame that enters the compiler on this thread."""
-        if not self.local.frames:
-            self.local.outside.pending.clear()
+        thread = self.local.thread
+        if not thread.frames:
+            thread.outside.pending.clear()
         record = FrameRecord(next(self._runs), sessions, facts)
-        self.local.frames.append(record)
+        thread.frames.append(record)
         return record
 
     def outside(self, sessions: Callable[[], Sessions]) -> FrameRecord:
         """Return the record of what is in no compilation: the frame's around it, or the thread's own, of *sessions*."""
-        tracing = dynamo.tracing_context()
-        if self.local.frames:
-            record = self.local.frames[-1]
+        tracing, thread = dynamo.tracing_context(), self.local.thread
+        if thread.frames:
+            record = thread.frames[-1]
             if record.is_call and tracing is not None:
                 _keep(self.by_context, id(tracing), record, while_alive=tracing)
             return record
@@ -352,12 +361,12 @@ class Attribution:
             return later[0]
         if self._calls and (later := self._calls.get(graphs.number_in_progress())):
             return later[0]
-        self.local.outside.sessions = sessions()
-        return self.local.outside
+        thread.outside.sessions = sessions()
+        return thread.outside
 
     def remember(self, number: int, graph_module: Any) -> None:
         """Note that AOTAutograd makes a graph in a call on this thread which leaves nothing else to know it by."""
-        frames = self.local.frames
+        frames = self.local.thread.frames
         if frames and frames[-1].is_call and dynamo.tracing_context() is None:
             _keep(self._calls, number, frames[-1], while_alive=graph_module)
 
@@ -366,7 +375,7 @@ class Attribution:
 
         One that no frame leads to (compiled autograd's, export's, one from before we were here) is of *sessions*.
         """
-        frames = self.local.frames
+        frames = self.local.thread.frames
         if frames and frames[-1].is_call:  # export goes through Dynamo, and AOTInductor takes over export's compile id
             _keep(self.by_context, id(context), frames[-1], while_alive=context)
             return frames[-1], False
@@ -379,7 +388,7 @@ class Attribution:
 
     def out_of(self, record: FrameRecord) -> None:
         """Leave an entry, and all that were made in it."""
-        frames = self.local.frames
+        frames = self.local.thread.frames
         if record in frames:
             del frames[frames.index(record) :]
 
@@ -395,5 +404,5 @@ class Attribution:
     def forget(self, session: Session) -> None:
         """Let go of a session that was closed: compiled code lives on, and its records with it."""
         latest = [record for _, record in list(self._latest.values())]
-        for record in (*self.records(), *latest, *self.local.frames):
+        for record in (*self.records(), *latest, *self.local.thread.frames):
             record.sessions = tuple(s for s in record.sessions if s is not session)

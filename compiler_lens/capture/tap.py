@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import itemgetter
 from types import FunctionType, MethodType
 from typing import Any
@@ -99,8 +99,8 @@ class Tap(TraceHandler):
             files = {str(number): name for name, number in structured_trace.interned_files().items()}
             session.take(Event("lens.files", time.time(), meta={"files": files}), waits=True)
 
-        was_ours = self.local.is_ours
-        self.local.is_ours = True  # no compilation waits for it: nothing asks for the time
+        thread = self.local.thread
+        was_ours, thread.is_ours = thread.is_ours, True  # no compilation waits for it: nothing asks for the time
         try:
             observing = (Tap.safely.__code__, Tap.hear_timed.__code__, Tap.without_our_frames.__code__)
             self.safely("frames of ours", pass_over_our_frames, *observing)
@@ -109,7 +109,7 @@ class Tap(TraceHandler):
             self.safely("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None))
             self.safely("hooks", self.install, hooks)
         finally:
-            self.local.is_ours = was_ours
+            thread.is_ours = was_ours
         return True
 
     def dismiss(self, session: Session) -> None:
@@ -171,7 +171,7 @@ class Tap(TraceHandler):
         found = [(hook, _found(hook.place)) for hook in lacking]
         late = [hook for hook, place in found if place is None]
         self._late = (*(hook for hook in self._late if hook not in lacking), *late)
-        self.local.import_seconds += time.thread_time() - start
+        self.local.thread.import_seconds += time.thread_time() - start
         with self._lock:
             for hook, place in found:
                 if place is None or self._is_done or hook.place in self._hooked:
@@ -207,23 +207,28 @@ class Tap(TraceHandler):
     @contextlib.contextmanager
     def alone(self, session: Session) -> Iterator[None]:
         """Have what this thread compiles in the block recorded by this session and by no other."""
-        before, self.local.alone = self.local.alone, session
+        thread = self.local.thread
+        before, thread.alone = thread.alone, session
         try:
             yield
         finally:
-            self.local.alone = before
+            thread.alone = before
 
     def hearers(self) -> tuple[Session, ...]:
         """Return the sessions that hear of what this thread does."""
-        return self.sessions if self.local.alone is None else (self.local.alone,)
+        alone = self.local.thread.alone
+        return self.sessions if alone is None else (alone,)
 
     def _recorders(self, owner: Session | None = None) -> tuple[Session, ...]:
-        return tuple(s for s in self.hearers() if s is owner or s is self.local.alone or s.everything)
+        alone = self.local.thread.alone
+        if alone is not None:
+            return (alone,)
+        return tuple([session for session in self.sessions if session is owner or session.everything])
 
     def enter(self, facts: Mapping[str, Any], owner: Session | None) -> FrameRecord:
         """Note that a frame enters the compiler."""
         self._stay_subscribed()
-        if self.local.frames or dynamo.compile_context() is not None:
+        if self.local.thread.frames or dynamo.compile_context() is not None:
             # The compilation around it must not take this frame for its own, and its timed events come before.
             self._tell_timed_of(self.here())
         return self.attribution.enter(self._recorders(owner), facts)
@@ -231,14 +236,15 @@ class Tap(TraceHandler):
     @property
     def is_outside(self) -> bool:
         """Whether nothing compiles on this thread, and somebody would record it if it did."""
-        return not self.local.frames and dynamo.compile_context() is None and bool(self._recorders())
+        return not self.local.thread.frames and dynamo.compile_context() is None and bool(self._recorders())
 
     def leave(self, record: FrameRecord, meta: Mapping[str, Any]) -> None:
         """Note that a frame leaves the compiler."""
         record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
         record.refused = {}
         self._tell_timed_of(record)
-        self.local.guards = None
+        thread = self.local.thread
+        thread.guards = None
         now = time.time()
         if record.torch_id is not None or record.is_call:
             event = Event("lens.frame_end", now, record.run, record.torch_id or NO_ID, meta=meta)
@@ -252,7 +258,7 @@ class Tap(TraceHandler):
             self._give(hearers, event)
         if meta.get("result") == "code" and not record.is_call:
             record.expected.update(structured_trace.OF_A_FRAME)
-            if self.local.frames[:1] == [record] and record.torch_id is not None and record.torch_id[2] is None:
+            if thread.frames[:1] == [record] and record.torch_id is not None and record.torch_id[2] is None:
                 record.expected.update(structured_trace.OF_AN_OUTERMOST_FRAME)
             self.notice_missing(record)
         self._stay_subscribed()
@@ -269,22 +275,22 @@ class Tap(TraceHandler):
 
     def safely(self, where: str, step: Callable[..., object], *arguments: Any) -> None:
         """Run a step of ours inside the user's compilation: its errors become problems of the sessions."""
-        local = self.local
-        if local.is_ours:
+        thread = self.local.thread
+        if thread.is_ours:
             try:
                 step(*arguments)
             except Exception as error:  # noqa: BLE001 -- see below
                 self._keep_error(where, error)
             return
-        start, imports = time.thread_time(), local.import_seconds
+        start, imports = time.thread_time(), thread.import_seconds
         try:
-            local.is_ours = True  # in here: an interrupt may come at any call
+            thread.is_ours = True  # in here: an interrupt may come at any call
             step(*arguments)
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is ours and not the user's
             self._keep_error(where, error)
         finally:
-            local.is_ours = False
-            self.seconds += time.thread_time() - start - (local.import_seconds - imports)
+            thread.is_ours = False
+            self.seconds += time.thread_time() - start - (thread.import_seconds - imports)
 
     def without_our_frames(self, stack: Any) -> Any:
         """Return a stack that torch has made, without our frames. Nothing in here waits for anything, either."""
@@ -295,7 +301,7 @@ class Tap(TraceHandler):
             self._keep_error("stack", error)
             return stack
         finally:
-            if not self.local.is_ours:
+            if not self.local.thread.is_ours:
                 self.seconds += time.perf_counter() - start
 
     def _keep_error(self, where: str, error: Exception) -> None:
@@ -342,8 +348,8 @@ class Tap(TraceHandler):
         return True
 
     def _render_then(self, name: str, parameters: Mapping[str, Any], moment: Moment) -> None:
-        meta, text = structured_trace.rendered(name, parameters, self.local.guards)
-        self.keep(moment.record, moment.event(name, meta, text), waits=True)
+        meta, text = structured_trace.rendered(name, parameters, self.local.thread.guards)
+        self._give(moment.record.sessions, moment.event(name, meta, text), waits=True)
 
     def later(self, where: str, step: Callable[[Moment], object], *, at_the_end: bool = False) -> bool:
         """Have a step done with what is noted next of the frame that compiles now, as of this moment.
@@ -351,7 +357,7 @@ class Tap(TraceHandler):
         Returns False, and does nothing, where that may be long after: but at a frame's end, it is for a backend that
         may crash, or hang.
         """
-        frames, context = self.local.frames, dynamo.compile_context()
+        frames, context = self.local.thread.frames, dynamo.compile_context()
         if self._is_watched or not frames or context is None:
             return False
         frame = frames[-1]
@@ -363,10 +369,10 @@ class Tap(TraceHandler):
 
     def print_guards(self, guard_manager: Any) -> None:
         """Print the guards that a frame has got, for their record, which comes when that takes eight times as long."""
-        frame = self.here()
-        is_put_off = self._subscription.is_alone and not self._is_watched and self.local.frames[-1:] == [frame]
+        frame, thread = self.here(), self.local.thread
+        is_put_off = self._subscription.is_alone and not self._is_watched and thread.frames[-1:] == [frame]
         if is_put_off and frame.sessions:
-            self.local.guards = guard_manager, printed.guard_tree(guard_manager)
+            thread.guards = guard_manager, printed.guard_tree(guard_manager)
             self._catch_up(frame)
 
     def hear_timed(self, event: Any) -> None:
@@ -416,7 +422,8 @@ class Tap(TraceHandler):
             self.safely(where, step, moment)
 
     def _tell_timed_of(self, record: FrameRecord) -> None:
-        self._catch_up(record)
+        if record.later:
+            self._catch_up(record)
         heard, record.timed = record.timed, []
         for of, some in itertools.groupby(heard, _ATTEMPT_AND_THREAD):
             rows = [row for row, _, _ in some if row[1] in structured_trace.BEGIN_AND_END]  # else an instant
@@ -442,7 +449,7 @@ class Tap(TraceHandler):
     def _is_followed(self, name: str) -> bool:
         if name == _BEFORE_NODES:
             return callable(self._hooked.get(dynamo.DYNAMO_GRAPH))
-        return name in _BEFORE_END and bool(self.local.frames)
+        return name in _BEFORE_END and bool(self.local.thread.frames)
 
     def moment(self) -> Moment:
         """Return which compilation what happens now is in."""
@@ -460,7 +467,7 @@ class Tap(TraceHandler):
 
     def keep(self, record: FrameRecord, event: Event, *, waits: bool = False) -> Event:
         """Hand an event to the sessions that its record is of."""
-        if not waits and (record.timed or record.later):
+        if not waits and (record.later or (record.timed and not record.is_eager)):  # of such, at the frame's end
             self._tell_timed_of(record)
         # Interned file names come once a process, whoever compiles; nobody knows whose CUDA graph runs.
         is_process_wide = event.name == "str" or (
@@ -472,7 +479,7 @@ class Tap(TraceHandler):
     def note_once(self, name: str, meta: Mapping[str, Any], owner: Session | None, *, waits: bool = False) -> None:
         """Record something that is in no compilation, for the sessions that were not told it yet."""
         event = Event(name, time.time(), meta=meta)
-        self._give(tuple(s for s in self._recorders(owner) if s.is_first(event)), event, waits=waits)
+        self._give([session for session in self._recorders(owner) if session.is_first(event)], event, waits=waits)
 
     def tell_once(self, session: Session, name: str, meta: Mapping[str, Any]) -> None:
         """Record something that is in no compilation for one session, if it hears now and was not told it yet."""
@@ -521,7 +528,7 @@ class Tap(TraceHandler):
         record.keep_sources({facts.get("file", ""), defined.get("file", "")}, waits=waits)
 
     def _add_settings(self, facts: dict[str, Any], sessions: tuple[Session, ...]) -> None:
-        are_heard = all(callable(self._hooked.get(place)) for place in (settings.SET, settings.TAKEN_BACK))
+        are_heard = callable(self._hooked.get(settings.SET)) and callable(self._hooked.get(settings.TAKEN_BACK))
         facts["config"] = self._settings.lines(facts.get("dynamic"), self.settings_set if are_heard else None)
         for session in sessions:
             if not session.is_described:
@@ -531,9 +538,13 @@ class Tap(TraceHandler):
         is_told_whose = callable(self._hooked.get(dynamo.FRAME))
         return self._recorders() if is_told_whose else self.hearers()
 
-    def _give(self, sessions: tuple[Session, ...], event: Event, *, waits: bool = False) -> None:
+    def _give(self, sessions: Iterable[Session], event: Event, *, waits: bool = False) -> None:
         for session in sessions:
-            if session in self.sessions:
+            if session not in self.sessions:
+                continue
+            if waits and session.only_writes:
+                session.journal.waiting.append(event)
+            else:
                 session.take(event, waits=waits)
 
 

@@ -128,7 +128,7 @@ class JournalWriter:
         self._lock = threading.RLock()  # a signal handler of the user's may compile while we write
         self._texts: dict[_Text, int] = {}
         self._numbers = itertools.count()
-        self._waiting: deque[Event] = deque()  # added to without the lock
+        self.waiting: deque[Event] = deque()  # for the next that does not: added to without the lock
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
@@ -146,11 +146,11 @@ class JournalWriter:
         """Write one event, or let it wait for the next one. Never raises for a failing disk: see `failure`."""
         if self._closed:
             return
-        self._waiting.append(event)
+        self.waiting.append(event)
         if waits:
             return
         if os.getpid() != self._pid:  # asked here alone: it is a call of the system
-            self._waiting.clear()
+            self.waiting.clear()
             return
         with self._lock:
             self._write_waiting()
@@ -160,7 +160,7 @@ class JournalWriter:
         data = b""
         try:
             # All in one step of Python's: an interrupt in between would lose one.
-            events.extend(map(deque.popleft, itertools.repeat(self._waiting, len(self._waiting))))
+            events.extend(map(deque.popleft, itertools.repeat(self.waiting, len(self.waiting))))
             if not events:
                 return
             new_texts: dict[_Text, dict[str, Any]] = {}
@@ -175,7 +175,7 @@ class JournalWriter:
             raise
         except BaseException:  # an interrupt
             if not data or not self._ends_with(data):
-                self._waiting.extendleft(reversed(events))
+                self.waiting.extendleft(reversed(events))
             raise
 
     def _ends_with(self, data: bytes) -> bool:
@@ -248,6 +248,7 @@ class JournalWriter:
             self._closed = True
             if is_ours:
                 self._write_waiting()
+            self.waiting = deque(maxlen=0)
             if is_ours and self._file is not None:
                 self._write(_closing_line())
             if is_ours and self._file is not None and self._file.is_readable and not self._file.is_at(self._file.path):

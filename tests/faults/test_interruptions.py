@@ -127,8 +127,8 @@ def interrupted_at_any_moment(functions: Functions, path: Path) -> None:
                 innermost = traceback.extract_tb(error.__traceback__)[-1].filename
                 if step not in rung or str(Path(compiler_lens.__file__).parent) in innermost:
                     raise
-        assert lens._tap.local.frames == []
-        assert lens._tap.local.is_ours is False
+        assert lens._tap.local.thread.frames == []
+        assert lens._tap.local.thread.is_ours is False
         torch._dynamo.reset()
         run(second, "aot_eager")
 

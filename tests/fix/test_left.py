@@ -13,7 +13,7 @@ import torch
 from msgspec.structs import replace
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.edits import Lines, Setting
+from compiler_lens.facts.measured.edits import Apart, Lines, Setting
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -32,6 +32,7 @@ from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.eager import EagerPart, Extent, Reason
 from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, Recording, Results, SourceLine
 from compiler_lens.render.console import fix_report
 from compiler_lens.render.json import document_json
@@ -419,6 +420,34 @@ def test_recompiles_that_are_as_expected_are_told_of(user: ModuleType) -> None:
     text = said(Fix(FIRST, (best,), replace(best, observed=others)))
     name = FIRST.eager[0].function.name
     assert text.index("is as expected") < text.index(f"1 function still runs eagerly: `{name}`: ")
+
+
+def test_recompiles_as_expected_are_told_of_also_beside_others_of_their_function(user: ModuleType) -> None:
+    first = seen(user.Counted().whole, [torch.ones(3), torch.ones(4), torch.ones(4)])
+    (report,) = (one.evidence for one in first.findings if isinstance(one.evidence, RecompileReport))
+    assert {cause.benign for cause in report.causes} == {True, False}
+    with_it = replace(first, results=Results.EQUAL)
+    best = Trial((Offer(Target(None, "else"), Setting("x = 1")),), {}, FIRST.figures, with_it, helps=True)
+    text = said(Fix(FIRST, (best,), best))
+    assert "1 of the 2 recompiles is as expected: x.shape[0] changed (size): 3 → 4." in text
+
+
+def test_functions_that_are_divided_share_what_that_costs() -> None:
+    names = ("Net.forward", "Net.loss", "pick")
+    prices = (
+        "is Python from now on: its parts are compiled",
+        "is Python from now on: its parts are compiled",
+        "is odd",
+    )
+    offers = [
+        Offer(Target(None, name), Apart("net.py", name, ("x.item()",)), f"`{name}` {price}", keeps_computed=True)
+        for name, price in zip(names, prices, strict=True)
+    ]
+    best = Trial(tuple(offers), {}, FIRST.figures, replace(FIRST, results=Results.EQUAL), helps=True)
+    text = said(Fix(FIRST, (best,), best))
+    assert "- `Net.forward` and `Net.loss` are Python from now on: its parts are compiled." in text
+    assert "- `pick` is odd." in text
+    assert text.count("from now on: its parts") == 1
 
 
 def test_a_function_whose_compilation_fails_says_with_what() -> None:

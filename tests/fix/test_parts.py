@@ -209,6 +209,17 @@ def test_what_cannot_be_divided_is_left(text: str) -> None:
     assert with_parts(HEAD + text, "step", [line]) is None
 
 
+@pytest.mark.parametrize(
+    ("mark", "is_given"),
+    [("@torch.compile", True), ("@torch.compile(dynamic=True)", True), ("@torch.no_grad()", False)],
+)
+def test_it_is_known_whether_a_function_is_given_to_torch_compile(mark: str, is_given: bool) -> None:
+    text = NET.replace("    def forward(", f"    {mark}\n    def forward(")
+    found = in_parts(text, "Net.forward", ("return self.loss(out, rows)",))
+    assert found is not None
+    assert found.is_given is is_given
+
+
 def test_an_edit_divides_one_function() -> None:
     edit = Apart("net.py", "Net.forward", ("return self.loss(out, rows)",))
     new = edited(edit, {"net.py": NET}, "net.py")

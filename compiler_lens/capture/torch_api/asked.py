@@ -67,9 +67,7 @@ def module_in(wrapped: Any) -> Any:
 
 def asker() -> FrameType | None:
     """Return the frame that calls torch.compile now; None if none does."""
-    import torch
-
-    made = getattr(torch.compile, "__code__", None)
+    made = getattr(sys.modules["torch"].compile, "__code__", None)
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_DEEPEST):
         if frame is None or frame.f_code is made:

@@ -175,11 +175,11 @@ def readable(graph_module: Any) -> str:
 
 def _add_lines(parameters: list[str], lines: list[str], nodes: list[Any]) -> None:
     """Add the parameters of the function and its statements, each under the line of source that it comes from."""
-    freed = _freed(nodes)
+    freed, taken_names = _freed(nodes), _torchs().taken_names
     before, begins = "", ""
     for node in nodes:
         op, name = node.op, node.name
-        if not node.meta.keys() <= _KNOWN or name in _torchs().taken_names:
+        if not node.meta.keys() <= _KNOWN or name in taken_names:
             raise _UnusualError
         if op == "placeholder":
             parameters.append(_parameter(node))

@@ -39,6 +39,8 @@ EXPECTED: Mapping[str, str] = {
 }
 
 _METRICS = ("compilation_metrics", "bwd_compilation_metrics")
+# Its metadata are the sizes of all nodes, which its text has, too: torch goes through the graph for them.
+_OF_TEXT_ALONE = "dynamo_output_graph"
 
 # With every frame that got compiled code.
 OF_A_FRAME = ("dynamo_start", "dynamo_cpp_guards_str")
@@ -94,8 +96,11 @@ def code_of_timed(frame: FrameType) -> CodeType | None:
 
 def rendered(name: str, parameters: Mapping[str, Any], known: Known | None = None) -> tuple[Any, str | None]:
     """Return metadata and payload of a record, as trace_structured() renders them, from its locals."""
-    # Of metrics torch copies each of a hundred fields, if it is asked for them.
-    meta = _metrics(parameters["metadata_fn"]) if name in _METRICS else None
+    meta: Any = None
+    if name in _METRICS:  # torch copies each of a hundred fields, if it is asked for them
+        meta = _metrics(parameters["metadata_fn"])
+    elif name == _OF_TEXT_ALONE:
+        meta = {}
     if meta is None:
         meta = parameters["metadata_fn"]()
     ask = parameters["payload_fn"]
@@ -117,16 +122,14 @@ def _metrics(metadata: Any) -> dict[str, Any] | None:
 
 
 def _told_metrics(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name in _read_metrics(tuple(values)) if (value := values[name]) is not None}
-
-
-@functools.lru_cache(4)
-def _read_metrics(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in UNREAD_METRICS)
+    # In this order: two of three have no value, and most names are not looked at.
+    return {name: value for name, value in values.items() if value is not None and name not in UNREAD_METRICS}
 
 
 def told(name: str, meta: Any) -> Any:
     """Return metadata that torch rendered, as `rendered` would give it."""
+    if name == _OF_TEXT_ALONE:
+        return {}
     return _told_metrics(meta) if name in _METRICS and isinstance(meta, Mapping) else meta
 
 

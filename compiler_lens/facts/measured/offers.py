@@ -314,9 +314,10 @@ def _ends_at(
         )  # fmt: skip
 
 
-_PARTS = "`{name}` is Python from now on, also where `fullgraph=True` is asked for; {what}"
-_BETWEEN = "each `…_computed` of it is compiled by itself, the rest is not"
-_NOTHING_BETWEEN = "functions and modules of yours that it calls are compiled, each by itself"
+_PARTS = "`{name}` is Python from now on: {what}"
+_BETWEEN = "each `…_computed` there is compiled by itself, the rest is not"
+_NOTHING_BETWEEN = "functions and modules of yours that are called there are compiled, each by itself"
+_MARK_STAYS = "; its `@torch.compile` stays, as it has what is called there compiled"
 
 
 def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling, own: Ownership) -> Iterator[Offer]:
@@ -335,6 +336,7 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
         if found is None:
             continue
         price = _PARTS.format(name=name, what=_BETWEEN if found.parts else _NOTHING_BETWEEN)
+        price += _MARK_STAYS if found.is_given else ""
         yield Offer(
             next(iter(lines.values())), edits.Apart(file, name, tuple(lines)), price, is_last_resort=True,
             keeps_computed=True, may_lose=frozenset((file, line) for line in stays(found, text)), is_final=True,

@@ -28,6 +28,7 @@ _NO_GRAPH = frozenset({"append", "backward", "cpu", "dict", "enumerate", "extend
                        "item", "items", "keys", "len", "list", "max", "min", "next", "print", "range", "round", "set",
                        "size", "step", "str", "tolist", "tuple", "update", "values", "zero_grad", "zip"})  # fmt: skip
 
+_COMPILE = "torch.compile"
 _CONTEXTS = frozenset({"enable_grad", "inference_mode", "no_grad"})
 _PYTHON = "_python"  # after the name of what runs within one of these
 # What goes through a generator before it returns.
@@ -60,6 +61,12 @@ class InParts(Struct, frozen=True):
     def is_method(self) -> bool:
         """Whether it is one."""
         return _is_method(self.function)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it has a mark that gives it to `torch.compile`."""
+        marks = (one.func if isinstance(one, ast.Call) else one for one in self.function.decorator_list)
+        return any(dotted(mark) == _COMPILE for mark in marks)
 
     @property
     def of(self) -> str:

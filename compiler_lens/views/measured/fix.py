@@ -29,6 +29,7 @@ from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Figures, Results, SourceLine
 from compiler_lens.views import steps
 from compiler_lens.views.advice import advice, changed
@@ -103,9 +104,9 @@ _UNTRIED = {
 
 
 _OF_PARTS = (
-    "Compiled code that calls a function which is Python from now on breaks its graph there. Dividing one compiles no"
-    " more of a call than graph breaks leave; it ends recompiles of what is between them, and each part has a recompile"
-    " limit of its own"
+    "Compiled code that calls a function which is Python from now on breaks its graph there; `fullgraph=True` does not"
+    " see it. Dividing one compiles no more of a call than graph breaks leave; it ends recompiles of what is between"
+    " them, and each part has a recompile limit of its own"
 )
 _MAY_REFUSE = "may refuse what follows from a number or a size that torch does not know"
 _NOT_COMPILED = {
@@ -560,12 +561,21 @@ def _checks(fix: Fix, best: Trial) -> Iterator[Block]:
     is_tried = fix.own_backend is None or fix.own_backend.because is None
     if not is_tried:
         yield from (paragraph(*coded(f"{said}: run the program with it first."), tone=Tone.WARN) for said in of_backend)
-    prices = [*dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price)]
-    if any(isinstance(offer.edit, Apart) for offer in best.offers):
-        prices.append(_OF_PARTS)
+    apart = [offer for offer in best.offers if isinstance(offer.edit, Apart)]
+    prices = [*dict.fromkeys(one.price.rstrip(".") for one in best.offers if one.price and one not in apart)]
+    if apart:
+        prices += [*_of_alike(apart), _OF_PARTS]
     if prices := [*prices, *(of_backend if is_tried else ())]:
         yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
+
+
+def _of_alike(apart: Sequence[Offer]) -> Iterator[str]:
+    """Say what changes cost that divide functions: of those of which the same is to be said, once."""
+    for said, offers in grouped(apart, lambda offer: offer.price.partition("` is ")[2]).items():
+        names = [f"`{name}`" for name in dict.fromkeys(o.edit.name for o in offers if isinstance(o.edit, Apart))]
+        which = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+        yield f"{which} {'is' if len(names) == 1 else 'are'} {said}"
 
 
 def _of_backend(own: OwnBackend | None) -> Iterator[str]:
@@ -588,9 +598,10 @@ def _kept(first: Observed, best: Observed) -> Iterator[Block]:
 
 
 def _expected(seen: Observed) -> Iterator[Block]:
-    """Tell of recompiles that ask for nothing: they are counted all the same."""
-    reports = [one.evidence for one in seen.findings if one.benign and isinstance(one.evidence, RecompileReport)]
-    causes = [cause for report in reports for cause in report.causes]
+    """Tell of recompiles that ask for nothing: they are counted all the same, also beside others of their function."""
+    reports = [one.evidence for one in seen.findings if isinstance(one.evidence, RecompileReport)]
+    mixed = [one for one in reports if one.limit is None and not all(cause.benign for cause in one.causes)]
+    causes = [cause for one in reports for cause in one.causes if one.benign or (cause.benign and one in mixed)]
     expected, every = sum(cause.count for cause in causes), seen.figures.recompiles if seen.figures else 0
     if not expected or not every:
         return
