@@ -184,6 +184,8 @@ _SENTENCES = tuple(
 _STRING_OR_EQUALS = re.compile(rf"{STRING}| == ", re.DOTALL)
 _RANGE = re.compile(r"(?:(?P<low>-?\d+) <= )?(?P<source>[^<>=]+?)(?: <= (?P<high>-?\d+))?\Z")
 _SIZE = re.compile(r"(?<![\w.\[\]'\"])[\w.\[\]'\"]+\.(?:size|stride|storage_offset)\(\)(?:\[\d+\])?")
+_AS_TENSOR = re.compile(r"___as_tensor\((?P<source>[\w.\[\]'\"]+)\)\.item\(\)")
+_IN_BRACKETS = re.compile(r"\(?(?P<minus>-?)(?P<number>[\d.]+(?:e[-+]?\d+)?)\)?\Z")
 _IDENTITY = re.compile(r"(?P<source>\S+) is (?P<old>.+)\Z", re.DOTALL)
 # SEQUENCE_LENGTH() in torch/_dynamo/guards.py writes `not x` for `len(x) == 0`.
 _EMPTY = re.compile(r"not (?P<source>[\w.\[\]'\"]+)\Z")
@@ -203,8 +205,20 @@ def read_values(text: str) -> GuardValues:
         left, right = text[: equals.start()], text[equals.end() :]
         size = _SIZE.search(left)
         computed = (size and size[0] != left) or _SIZE.search(right) or "___as_tensor(" in right
-        return first_size if computed else GuardValues(left, right)
+        return first_size if computed else _of_float(left, right)
     return _without_equals(text) or first_size
+
+
+def _of_float(left: str, right: str) -> GuardValues:
+    """The two sides of an equation; of a float that torch 2.11 made a tensor to see whether it varies, that float."""
+    found = _AS_TENSOR.search(left)
+    if found is None:
+        return GuardValues(left, right)
+    source, value = found["source"], _IN_BRACKETS.match(right)
+    before, after = left[: found.start()], left[found.end() :]
+    if value and (before, after) == ("((-1)*", ")"):
+        return GuardValues(source, value["number"] if value["minus"] else f"-{value['number']}")
+    return GuardValues(source, "" if before or after else right)
 
 
 def _without_equals(text: str) -> GuardValues | None:

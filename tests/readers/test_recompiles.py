@@ -154,6 +154,11 @@ def test_torchs_advice_is_kept_and_its_own_lines_are_not(version: str) -> None:
         ("x.size()[0] == y.size()[0]", ("x.size()[0]", "", "")),
         ("2*x.size()[0] == 8", ("x.size()[0]", "", "")),
         ("x.grad is not None", ("x.grad", "not None", "")),
+        ("___as_tensor(self.net.scale).item() == 0.25", ("self.net.scale", "0.25", "")),  # 2.11's, of a float
+        ("((-1)*___as_tensor(level).item()) == (-0.7)", ("level", "0.7", "")),
+        ("((-1)*___as_tensor(level).item()) == 1e-3", ("level", "-1e-3", "")),
+        ("(2*___as_tensor(level).item()) == 0.7", ("level", "", "")),
+        ("___as_tensor(a).item() == ___as_tensor(b).item()", ("", "", "")),
         ("not ___dict_contains('forward', self.__dict__)", ("___dict_contains('forward', self.__dict__)", "False", "")),
         ("KeyError on d['a']", ("d['a']", "", "")),
         ("Cache line invalidated because self.lin got deallocated", ("self.lin", "", "")),

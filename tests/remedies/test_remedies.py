@@ -18,7 +18,7 @@ from compiler_lens.decode.graph_breaks import read_causes
 from compiler_lens.facts.breaks import remedies
 from compiler_lens.facts.breaks.raised import raised
 from compiler_lens.facts.breaks.remedies import Shown, for_line, remedy_for, remedy_table
-from compiler_lens.facts.breaks.rewrites import shown_at, used_later, words_for
+from compiler_lens.facts.breaks.rewrites import column_of_only, shown_at, used_later, words_for
 from compiler_lens.facts.data_file import read_data
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
@@ -393,6 +393,32 @@ def test_what_asks_for_a_value_is_seen_where_torch_says_what_broke(code, broke, 
         shown_at(Sources({"/app/model.py": text}), SourceLine("/app/model.py", 2, "f", code), code.index(broke))
         is shown
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "is_branch", "begins"),
+    [
+        ("y = (x > 0).all() and (x < 9).all()", True, "(x > 0)"),
+        ("y = x if x.sum() > 0 else -x", True, "x.sum() > 0"),
+        ("return not x.any()", True, "not"),
+        ("y = 0 < x.sum() < 9", True, "0 <"),
+        ("return x in table", True, "x in"),
+        ("if x.sum() > 0: y = layer(x if flag else y)", True, "x.sum()"),
+        ("if flag and x.sum() > 0: y = x", True, None),  # either may have
+        ("y = (x.any() or flag), (flag or x.all())", True, None),
+        ("y = x + 1", True, None),
+        ("y = f'{int(x.sum().item())}'", False, "x.sum()"),
+        ("y = torch.split(x, lengths.tolist())", False, "lengths"),
+        ("y = float(x.max())", False, "float"),
+        ("y = x[: lengths]", False, ": lengths"),
+        ("y = x.item() + lengths.item()", False, None),
+    ],
+)
+def test_the_one_expression_that_can_have_broken_is_found_where_torch_does_not_say_which(code, is_branch, begins):
+    text = f"def f(x, lengths, table, flag):\n    {code}\n    return y\n"
+    known, line = Sources({"/app/model.py": text}), SourceLine("/app/model.py", 2, "f", code)
+    found = column_of_only(known, line, is_branch=is_branch)
+    assert found == (None if begins is None else code.index(begins))
 
 
 def test_a_drawn_number_is_one_also_where_it_has_a_name():

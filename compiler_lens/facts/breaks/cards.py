@@ -200,17 +200,27 @@ def _card(
     place: SourceLine | None, direct: Sequence[GraphBreak], events: tuple[GraphBreak, ...], whole: _Whole
 ) -> BreakCard:
     from compiler_lens.facts.breaks.fallout import is_of_comprehension
-    from compiler_lens.facts.breaks.rewrites import allows, columns_at, rewrite, shown_at, used_later, words_for
+    from compiler_lens.facts.breaks.rewrites import (
+        allows,
+        column_of_only,
+        columns_at,
+        rewrite,
+        shown_at,
+        used_later,
+        words_for,
+    )
 
     own, known, cause = whole.own, whole.known, root_cause(direct[0])
+    is_branch = cause.gb_type.startswith("Data-dependent branching")
     column = _column(direct[0], place) if place else None
+    if place and column is None and (is_branch or cause.gb_type in _OF_NUMBERS):
+        column = column_of_only(known, place, is_branch=is_branch)
     shown = shown_at(known, place, column) if place else None
     if place and shown is None and cause.gb_type in _OF_NUMBERS:
         shown = used_later(known, place)
     traced = [event for event in direct if not is_of_backend(event)]  # a backend's stands at the end of its graph
     inside = Counter(inner for event in traced if (inner := _innermost(event)) is not None)
     owner = owner_of(direct[0].user_stack or ((place,) if place else ()), own, cause)
-    is_branch = cause.gb_type.startswith("Data-dependent branching")
     at_the_place = place is not None and not inside.keys() - {place}
     is_own = place is not None and own.owns(place.file)
     if owner.is_yours and place is not None and not is_own:

@@ -14,14 +14,24 @@ from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.nothing import early_return
 from compiler_lens.facts.breaks.rewrites.put_off import allows
-from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
+from compiler_lens.facts.breaks.rewrites.shown import column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.facts.breaks.rewrites.tells import words_for
 from compiler_lens.facts.breaks.rewrites.texts import one_text
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
-__all__ = ["Rewrite", "allows", "alternative", "columns_at", "rewrite", "shown_at", "used_later", "words_for"]
+__all__ = [
+    "Rewrite",
+    "allows",
+    "alternative",
+    "column_of_only",
+    "columns_at",
+    "rewrite",
+    "shown_at",
+    "used_later",
+    "words_for",
+]
 
 _Rule = Callable[[Site, BreakCause], Rewrite | None]
 

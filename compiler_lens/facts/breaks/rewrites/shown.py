@@ -35,6 +35,55 @@ def shown_at(sources: Sources, at: SourceLine, column: int | None = None) -> Sho
         return None
 
 
+def column_of_only(sources: Sources, at: SourceLine, *, is_branch: bool) -> int | None:
+    """Return where in its line, without the indent, the one expression begins that can have broken; None for several.
+
+    For a torch that does not say it, as 2.11.
+
+    Args:
+        sources: the texts of files.
+        at: the line.
+        is_branch: whether a condition broke; else a number of a tensor's was asked for.
+
+    """
+    try:
+        site = site_at(sources, at)
+    except RecursionError:
+        return None
+    if site is None or not sources.has(at.file):
+        return None
+    asking = list(_branching(site.statement) if is_branch else _asking(site.statement))
+    line = sources.line(at.file, at.line)
+    if len(asking) != 1 or asking[0].lineno != site.line:
+        return None
+    return len(line.encode()[: asking[0].col_offset].decode()) - (len(line) - len(line.lstrip()))
+
+
+def _branching(statement: ast.stmt) -> Iterator[ast.expr]:
+    """Yield the conditions of a statement that ask for the truth of a value: of those that others hold, the outer."""
+    pending = [n for n in ast.iter_child_nodes(statement) if isinstance(n, ast.expr)]
+    if isinstance(statement, (ast.If, ast.While, ast.Assert)):
+        pending = []
+        if not isinstance(statement.test, ast.BoolOp):  # each of its values is asked by itself
+            yield statement.test
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.IfExp):
+            yield node.test
+        elif _asked(node) in {Shown.LOGICAL, Shown.NOT, Shown.IN}:
+            yield node
+        else:
+            pending += [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
+
+
+def _asking(statement: ast.stmt) -> Sequence[ast.expr]:
+    """Return what asks for a number of a tensor's in a statement: calls; without any, slices, texts, and `in`."""
+    own = [n for n in ast.iter_child_nodes(statement) if not isinstance(n, ast.stmt)]
+    every = [n for one in own for n in ast.walk(one) if isinstance(n, ast.expr)]
+    calls = [n for n in every if called(n) in {"item", "tolist"}] or [n for n in every if called(n) in _NUMBERS]
+    return calls or [n for n in every if _asked(n) in {Shown.SLICE, Shown.TEXT, Shown.IN}]
+
+
 # What a number that the line takes from a tensor is used for later: what comes first is what matters most.
 _USED = {
     Use.BRANCH: Shown.BRANCH, Use.LOOP: Shown.LOOP, Use.KEY: Shown.KEY, Use.TEXT: Shown.TEXT, Use.SLICE: Shown.SLICE,
