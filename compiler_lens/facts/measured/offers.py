@@ -33,6 +33,7 @@ from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.kept import keeps
+from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
@@ -461,6 +462,11 @@ def _of_first_calls(recording: Recording, known: Sources, own: Ownership) -> Ite
 def _of_recompile(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:
     target = _target_of(cause, recording)
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
+    if cause.cause is CauseClass.DICT_KEYS and cause.line and own.owns(cause.line.file):
+        memo = unmemoized(cause.line, sources(recording))
+        if memo:
+            lines, held = memo
+            offers.append(Offer(target, lines, IN_DICT.format(held=held), leaves=held.rpartition(".")[2]))
     if setting := cause.fix.setting:
         offers.append(Offer(target, edits.Setting(setting.code), setting.price))
     yield from offers

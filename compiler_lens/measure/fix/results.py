@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import isclose, isnan
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, Way
@@ -240,6 +241,24 @@ def _few(value: Any) -> Sequence[Any]:
     if isinstance(value, torch.Tensor):
         return [] if torch.nn.parameter.is_lazy(value) else _parts(value.detach())
     return [value]
+
+
+def without(kept: Sequence[Kept], left: Collection[str]) -> Sequence[Kept]:
+    """Return what was kept but for what some objects hold, by the last name of each."""
+    if not left:
+        return kept
+    others = [one for one in kept if not _is_of(one.name, left)]
+    return [
+        replace(one, value="\n".join(name for name in one.value.split("\n") if not _is_of(name, left)))
+        if one.name == ALL
+        else one
+        for one in others
+    ]
+
+
+def _is_of(name: str, holders: Collection[str]) -> bool:
+    path = name.removeprefix("len(").partition("[")[0].removesuffix(")")
+    return not {*path.split(".")}.isdisjoint(holders)
 
 
 def compared_calls(

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,15 +152,15 @@ class _Run(Struct, frozen=True):
         if not plan.reference:
             results.save(keeper.kept, plan.at / RESULTS)
         elif not outcome.error and self.watch.calls:
-            reference = results.load(plan.at / plan.reference)
+            kept, reference = self._both(keeper.kept)
             noisy = results.load(plan.at / plan.noisy) if plan.noisy else ()
-            found, difference = results.compared(keeper.kept, reference, noisy)
-            zeros = results.zero_gradients(keeper.kept, reference)
-            others = results.names_that_differ(keeper.kept, reference)
+            found, difference = results.compared(kept, reference, noisy)
+            zeros = results.zero_gradients(kept, reference)
+            others = results.names_that_differ(kept, reference)
             unsure = results.with_most_of_lists(others, (one.name for one in reference if one.name))
             sure = [] if ALL in plan.unsure else [name for name in others if name not in plan.unsure]
             if found is Results.EQUAL and sure:
-                found, difference = Results.DIFFER, results.named_difference(keeper.kept, reference, sure[0])
+                found, difference = Results.DIFFER, results.named_difference(kept, reference, sure[0])
             return replace(outcome, results=found, difference=difference, zero_gradients=zeros, unsure=unsure)
         return outcome
 
@@ -172,8 +172,13 @@ class _Run(Struct, frozen=True):
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)
             return replace(outcome, others=made)
-        calls = results.compared_calls(kept, results.load(plan.at / plan.reference), plan.unsure)
+        calls = results.compared_calls(*self._both(kept), plan.unsure)
         return replace(outcome, others=replace(made, calls=calls))
+
+    def _both(self, kept: Sequence[results.Kept]) -> tuple[Sequence[results.Kept], Sequence[results.Kept]]:
+        """What a run kept, and the reference, but for what the change keeps less of."""
+        reference = results.load(self.plan.at / self.plan.reference)
+        return results.without(kept, self.plan.left), results.without(reference, self.plan.left)
 
 
 def _script(plan: Plan) -> str:

@@ -264,7 +264,7 @@ class _Runs:
         return Plan(
             asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "",
             frozenset({ALL}) if any(offer.keeps_less for offer in offers) else self._unsure,
-            is_aot=is_aot,
+            frozenset(offer.leaves for offer in offers if offer.leaves), is_aot=is_aot,
         )  # fmt: skip
 
     def _results(self) -> str:
