@@ -106,7 +106,7 @@ _UNTRIED = {
 _OF_PARTS = (
     "Compiled code that calls a function which is Python from now on breaks its graph there; `fullgraph=True` does not"
     " see it. Dividing one compiles no more of a call than graph breaks leave; it ends recompiles of what is between"
-    " them, and each part has a recompile limit of its own"
+    " them, and each part has a recompile limit of its own, which all objects of a class share"
 )
 _MAY_REFUSE = "may refuse what follows from a number or a size that torch does not know"
 _NOT_COMPILED = {
@@ -330,7 +330,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
     numbers = {offer.edit: number for number, offer in enumerate(offers, 1)}
     titles = _titles(offers)
     rows: list[tuple[Cell, ...]] = [(None, "as it is", *_figures(fix.first), None)]
-    beneath = [_errors(fix.first, fix)]
+    beneath = [_errors(fix.first, fix, "between two runs ")]
     named: set[Edit] = set()
     for trial in fix.tried:
         results = trial.observed.results
@@ -348,7 +348,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
-    summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as {graphs} them"
+    summary = f"{plural(fix.first.calls, 'call')} of compiled functions a run; graphs as {graphs} them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),
@@ -394,14 +394,14 @@ def _figures(seen: Observed) -> tuple[int | None, ...]:
     return tuple(getattr(seen.figures, name, None) for name in _FIGURES)
 
 
-def _errors(seen: Observed, fix: Fix) -> tuple[Block, ...]:
+def _errors(seen: Observed, fix: Fix, before: str = "") -> tuple[Block, ...]:
     if seen.error:
         place = fix.as_it_was(seen.error_line)
         at = (At(place), ": ") if place else ()
         return (paragraph(*at, seen.error, indent=6, tone=Tone.BAD, limit=4),)
     said = _difference(seen)
     tone = Tone.BAD if seen.results is Results.DIFFER else Tone.WARN
-    return (paragraph(*coded(said), indent=6, tone=tone, limit=2),) if said else ()
+    return (paragraph(*coded(f"{before}{said}"), indent=6, tone=tone, limit=2),) if said else ()
 
 
 def _nothing(fix: Fix) -> Iterator[Block]:
