@@ -371,7 +371,13 @@ SPECIMENS: tuple[Specimen, ...] = (
         breaks=None,
         is_slow=True,
     ),
-    Specimen("marked_training", lambda: nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16)), _marked, True),
+    Specimen(
+        "marked_training",
+        lambda: nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16)),
+        _marked,
+        training=True,
+        is_slow=True,
+    ),
     Specimen("spectral_training", Spectral, once(ids=lambda: ids(4, 6, 60)), training=True),
     Specimen("chatty_training", Chatty, once(x=lambda: torch.randn(4, 16)), training=True, breaks=2),
 )

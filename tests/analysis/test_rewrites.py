@@ -1453,7 +1453,7 @@ PRINTS = {
 
 
 @pytest.mark.parametrize("line", PRINTS.values(), ids=PRINTS)
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.long)])
 def test_the_graph_prints_what_python_printed(line, backend, capfd):
     text = HEAD + f"def f(x):\n    x = x + 1\n    {line}\n    return x * 2\n"
     found = alternative(

@@ -304,7 +304,7 @@ def recorded(path: str, *, is_closed: bool = True) -> list[str]:
     ("ending", "status", "reported"),
     [
         ("pass", 0, True),
-        ("sys.exit(3)", 3, True),
+        pytest.param("sys.exit(3)", 3, True, marks=pytest.mark.long),
         ("raise ValueError", 1, True),
         ("raise KeyboardInterrupt", -signal.SIGINT, True),
         ("os._exit(5)", 5, False),
@@ -422,7 +422,15 @@ def test_what_compiles_in_threads_and_exit_handlers_is_recorded(folder):
     assert recorded("script.clens").count("dynamo_output_graph") == 3, done.stderr
 
 
-@pytest.mark.parametrize("first", ["torch._inductor", "torch._functorch.aot_autograd", "torch._dynamo", "torch"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param("torch._inductor", marks=pytest.mark.long),
+        "torch._functorch.aot_autograd",
+        pytest.param("torch._dynamo", marks=pytest.mark.long),
+        "torch",
+    ],
+)
 def test_every_hook_is_in_place_whatever_of_torch_the_script_imports_first(folder, first):
     code = script(f"import {first}\n" + textwrap.dedent(COMPILE).replace('"eager"', '"aot_eager"'))
     done = start(*RUN, "--strict", "-o", "a.clens", code, "pass")

@@ -264,7 +264,7 @@ if how == "open":
 """
 
 
-@pytest.mark.parametrize("how", ["open", "closed"])
+@pytest.mark.parametrize("how", [pytest.param("open", marks=pytest.mark.long), "closed"])
 def test_a_program_leaves_without_a_word_of_ours(how: str, tmp_path: Path) -> None:
     # -X dev shows files that nobody closed. A fresh process has imported nothing of Inductor's before our hooks.
     flags = ["-X", "dev"] if how == "open" else []

@@ -54,7 +54,7 @@ def original(text: str) -> Any:
 
 
 @pytest.mark.parametrize("outcome", [True, False])
-@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.long)])
 def test_the_branch_that_was_meant_compiles_whole_and_the_other_is_an_error(outcome: bool, backend: str) -> None:
     one = offered(BRANCH)[not outcome]
     assert f"is taken to be {str(outcome).lower()}, as in this run" in one.price

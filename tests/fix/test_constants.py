@@ -110,6 +110,7 @@ def test_it_compiles_whole_computes_the_same_and_another_value_is_an_error(name:
         compiled(X, other)
 
 
+@pytest.mark.long
 def test_inductor_keeps_the_check() -> None:
     text, cause, n, other = PROGRAMS["a mask"]
     compiled = torch.compile(function(changed(text, cause)), fullgraph=True)

@@ -78,6 +78,7 @@ def fixed(folder: Path, capsys: pytest.CaptureFixture[str], text: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_a_front_end_in_numpy_is_kept_out_and_the_network_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -426,7 +426,7 @@ SLOW = """
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_what_is_ended_shows_what_helped_by_then(tmp_path: Path, how: signal.Signals) -> None:
     written(tmp_path, {"train.py": SLOW})
     command = [sys.executable, "-m", "compiler_lens", "fix", "train.py"]

@@ -187,7 +187,7 @@ def same_in_a_graph(new: str, function: Callable[[Any], Callable[..., Any]], *in
 X = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 4.0, 0.5], [0.0, -7.0, 1.0]])
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.long)])
 def test_an_operator_runs_what_dynamo_cannot_and_its_fake_has_the_sizes_that_eager_returned(backend: str) -> None:
     called = heard(TEXT, lambda m: [m.top_rows(x, k) for x in (X, X[:2]) for k in (1, 2)])
     new = applied(offered("top_rows", called)["custom_op"])
@@ -229,7 +229,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.long)])
 @pytest.mark.parametrize("other", WRONG.values(), ids=WRONG)
 def test_an_operator_that_returns_something_else_is_an_error_and_never_another_result(other: str, backend: str) -> None:
     text = ELSEWHERE.replace("OTHER", other)
@@ -302,7 +302,7 @@ def of_a_method(name: str, called: tuple[Called, ...]) -> list[str]:
     return [applied(one, METHODS) for one in hatches(found, "Tensor.tolist()", called)]
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.long)])
 def test_a_method_that_reads_nothing_of_its_object_is_an_operator_too(backend: str) -> None:
     ids = torch.arange(1, 20)
     called = heard(METHODS, lambda m: [m.Shop().shelf_of(ids[:n], k) for n in range(1, 16) for k in (0, 3)])
@@ -323,7 +323,7 @@ def test_a_method_is_no_operator_where_it_would_do_something_else_in_the_module(
     assert of_a_method(name, called) == []
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.long)])
 def test_what_only_dynamo_cannot_follow_is_traced_by_aotautograd(backend: str) -> None:
     torch.manual_seed(0)
     layer = torch.nn.Linear(3, 3)

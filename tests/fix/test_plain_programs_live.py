@@ -102,6 +102,7 @@ def test_a_setting_whose_effect_another_cause_hides_is_kept(fixed: Any) -> None:
     assert found["best"]["after"]["recompiles"] == 3
 
 
+@pytest.mark.long
 def test_a_limit_by_numpy_is_kept_an_array(fixed: Any) -> None:
     """With `capture_scalar_outputs`, too, torch would have to know the larger of both."""
     found = fixed(
@@ -250,6 +251,7 @@ def test_a_mask_a_list_in_each_layer_a_counter_a_length_and_a_warning_are_mended
     assert "+torch._dynamo.config.capture_scalar_outputs = True" in patch
 
 
+@pytest.mark.long
 def test_what_differs_because_others_are_drawn_says_so(fixed: Any) -> None:
     found = fixed(
         """

@@ -224,9 +224,9 @@ def _inner_breaks(explained: Explanation, own: Ownership) -> Iterator[tuple[Brea
 
 
 _SPLIT = (
-    "`{name}` itself is Python then, at each call, also where `fullgraph=True` is asked for: it keeps time, counts,"
-    " adds to lists and says what it said, after what is computed; what it computes is `{inner}`, which is compiled;"
-    " compiled code that calls `{name}` breaks its graph there, and cannot be exported whole"
+    "`{name}` itself is Python then, at each call, also where `fullgraph=True` is asked for: it calls `{inner}`, which"
+    " is compiled, for what is computed, and its other lines run before and after that; compiled code that calls"
+    " `{name}` breaks its graph there, and cannot be exported whole"
 )
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
