@@ -691,7 +691,7 @@ def _no_evidence(others: OtherInputs) -> Iterator[Block]:
     """Tell of other inputs that say nothing of a change: those that raise anyhow, and those that could not be made."""
     if others.raising:
         raising = plural(others.raising, "call with other inputs raises", "calls with other inputs raise")
-        yield paragraph(f"{raising} without the change, too: they say nothing of it.", tone=Tone.QUIET)
+        yield paragraph(f"{raising} without the change, too: that says nothing of it.", tone=Tone.QUIET)
     calls: dict[str, list[int]] = {}
     for one in others.unmade:
         calls.setdefault(one.given, []).append(one.call + 1)

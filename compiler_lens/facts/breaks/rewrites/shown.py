@@ -35,6 +35,13 @@ def shown_at(sources: Sources, at: SourceLine, column: int | None = None) -> Sho
         return None
 
 
+def _site(sources: Sources, at: SourceLine) -> Site | None:
+    try:
+        return site_at(sources, at)
+    except RecursionError:  # an expression nested deeper than Python's stack
+        return None
+
+
 def column_of_only(sources: Sources, at: SourceLine, *, is_branch: bool) -> int | None:
     """Return where in its line, without the indent, the one expression begins that can have broken; None for several.
 
@@ -46,10 +53,7 @@ def column_of_only(sources: Sources, at: SourceLine, *, is_branch: bool) -> int 
         is_branch: whether a condition broke; else a number of a tensor's was asked for.
 
     """
-    try:
-        site = site_at(sources, at)
-    except RecursionError:
-        return None
+    site = _site(sources, at)
     if site is None or not sources.has(at.file):
         return None
     asking = list(_branching(site.statement) if is_branch else _asking(site.statement))
@@ -93,10 +97,7 @@ _USED = {
 
 def used_later(sources: Sources, at: SourceLine) -> Shown | None:
     """Return what the function does with the number that a line assigns to a name; None if nothing of the kind."""
-    try:
-        site = site_at(sources, at)
-    except RecursionError:
-        return None
+    site = _site(sources, at)
     match site.statement if site else None:
         case (
             ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value)
@@ -121,10 +122,7 @@ def columns_at(sources: Sources, at: SourceLine, column: int, *, is_branch: bool
         is_branch: whether a condition broke, which is all that begins there; else it is a call.
 
     """
-    try:
-        site = site_at(sources, at)
-    except RecursionError:
-        return None
+    site = _site(sources, at)
     if site is None or not sources.has(at.file):
         return None
     line = sources.line(at.file, at.line)
