@@ -278,7 +278,9 @@ SMALL_WHISPER = {
 SPECIMENS: tuple[Specimen, ...] = (
     # inference
     Specimen("bert", hugging_face("BertConfig", "BertForMaskedLM", **SMALL), once(input_ids=ids), is_slow=True),
-    Specimen("llama", hugging_face("LlamaConfig", "LlamaForCausalLM", **SMALL_LLAMA), once(input_ids=ids)),
+    Specimen(
+        "llama", hugging_face("LlamaConfig", "LlamaForCausalLM", **SMALL_LLAMA), once(input_ids=ids), is_slow=True
+    ),
     Specimen(
         "t5",
         hugging_face("T5Config", "T5ForConditionalGeneration", **SMALL_T5, decoder_start_token_id=0),
@@ -379,5 +381,5 @@ SPECIMENS: tuple[Specimen, ...] = (
         is_slow=True,
     ),
     Specimen("spectral_training", Spectral, once(ids=lambda: ids(4, 6, 60)), training=True),
-    Specimen("chatty_training", Chatty, once(x=lambda: torch.randn(4, 16)), training=True, breaks=2),
+    Specimen("chatty_training", Chatty, once(x=lambda: torch.randn(4, 16)), training=True, breaks=2, is_slow=True),
 )

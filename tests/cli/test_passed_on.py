@@ -33,14 +33,19 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "got", "instead"),
     [
-        (("fix", "plain.py", "--patch", "f"), "--patch f", "compiler-lens fix --patch f plain.py"),
         (
             ("fix", "plain.py", "--epochs", "2", "--steps=3", "a b"),
             "--steps=3",
             "compiler-lens fix --steps=3 plain.py --epochs 2 'a b'",
         ),
-        (("run", "plain.py", "-o", "x"), "-o x", "compiler-lens run -o x plain.py"),
         (("run", "-m", "plain", "--strict"), "--strict", "compiler-lens run --strict -m plain"),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                (("fix", "plain.py", "--patch", "f"), "--patch f", "compiler-lens fix --patch f plain.py"),
+                (("run", "plain.py", "-o", "x"), "-o x", "compiler-lens run -o x plain.py"),
+            )
+        ),
     ],
 )
 def test_an_option_of_ours_after_the_name_is_said_with_how_to_write_it(
@@ -54,10 +59,10 @@ def test_an_option_of_ours_after_the_name_is_said_with_how_to_write_it(
 @pytest.mark.parametrize(
     "words",
     [
-        ("fix", "plain.py", "--epochs", "2"),
+        pytest.param(("fix", "plain.py", "--epochs", "2"), marks=pytest.mark.long),
         ("fix", "plain.py", "--", "--patch", "f"),
         ("fix", "knows.py", "--steps", "3"),  # its own text has the option
-        ("fix", "--steps", "3", "plain.py"),
+        pytest.param(("fix", "--steps", "3", "plain.py"), marks=pytest.mark.long),
         ("run", "--no-report", "plain.py", "-o", "x"),  # it says nothing at all
     ],
 )

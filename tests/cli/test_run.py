@@ -305,9 +305,9 @@ def recorded(path: str, *, is_closed: bool = True) -> list[str]:
     [
         ("pass", 0, True),
         pytest.param("sys.exit(3)", 3, True, marks=pytest.mark.long),
-        ("raise ValueError", 1, True),
+        pytest.param("raise ValueError", 1, True, marks=pytest.mark.long),
         ("raise KeyboardInterrupt", -signal.SIGINT, True),
-        ("os._exit(5)", 5, False),
+        pytest.param("os._exit(5)", 5, False, marks=pytest.mark.long),
         ("os.kill(os.getpid(), 9)", -signal.SIGKILL, False),
     ],
 )
@@ -339,7 +339,12 @@ def test_a_script_that_never_imports_torch_leaves_no_recording_and_says_so(folde
     ("code", "line", "why"),
     [
         ("import torch\ndef f():\n    raise ValueError('x')\nf()", "ValueError at script.py:3", "nothing was compiled"),
-        ("import torch\n\njson.loads('x')", "NameError at script.py:3", "nothing was compiled"),
+        pytest.param(
+            "import torch\n\njson.loads('x')",
+            "NameError at script.py:3",
+            "nothing was compiled",
+            marks=pytest.mark.long,
+        ),
         ("import json\njson.loads('x')", "JSONDecodeError at script.py:2", "torch was not imported"),
         ("def f(:", "SyntaxError at script.py:1", "torch was not imported"),
         ("class E(Exception):\n    def __str__(self): 1 / 0\nraise E", "E at script.py:3", "torch was not imported"),
@@ -390,7 +395,7 @@ RAISES_COMPILED = """
 """
 
 
-@pytest.mark.parametrize(("name", "code"), [("limit", 0), ("checked", 1)])
+@pytest.mark.parametrize(("name", "code"), [pytest.param("limit", 0, marks=pytest.mark.long), ("checked", 1)])
 def test_an_error_out_of_a_compiled_call_says_how_to_see_whether_it_comes_of_compiling(folder, name, code):
     unwritten = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}  # which `run` hands on as -B and -u
     done = start(*RUN, script(RAISES_COMPILED), name, "-u", **unwritten)
@@ -409,6 +414,7 @@ def test_an_error_out_of_a_compiled_call_says_how_to_see_whether_it_comes_of_com
     assert done.stderr.splitlines()[-1].endswith("compiler-lens show script.clens")
 
 
+@pytest.mark.long
 def test_an_error_of_a_script_that_compiles_is_not_laid_to_compiling(folder):
     done = start(*RUN, script(COMPILE + "    raise KeyError(1)"), "pass")
     assert "The script raised KeyError" in done.stderr
@@ -466,6 +472,7 @@ def test_the_script_decides_what_torch_finds_in_the_environment(folder):
     assert second == "False"
 
 
+@pytest.mark.long
 def test_looking_for_the_compiler_without_loading_it_does_not_open_the_lens(folder):
     done = start(
         *RUN,

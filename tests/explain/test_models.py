@@ -19,6 +19,7 @@ from toys import MARK, marks
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.owners import Whose
+from tests.sampled import one_of
 
 OLD = torch.__version__ < "2.12"
 RNN = "eager" if torch.__version__ < "2.14" else "split"  # 2.15 goes on behind the refused LSTM
@@ -128,7 +129,8 @@ def seen() -> Callable[[Any], Seen]:
     return record
 
 
-each_clean = pytest.mark.parametrize("model", CLEAN, ids=lambda model: model.name)
+of_clean = one_of(2, {model.name: model for model in CLEAN})
+each_clean = pytest.mark.parametrize("model", of_clean)
 each_broken = pytest.mark.parametrize("model", BROKEN, ids=lambda model: model.name)
 
 
@@ -151,7 +153,7 @@ def test_what_compiles_whole_is_covered_whole(model, seen):
         assert "compiled" in seen(model).report.splitlines()[1]
 
 
-@pytest.mark.parametrize("model", [*CLEAN, *BROKEN], ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [*of_clean, *(pytest.param(model, id=model.name) for model in BROKEN)])
 def test_every_break_that_torch_raised_is_on_exactly_one_card(model, seen):
     events = seen(model).recording.graph_breaks
     assert len(events) == seen(model).breaks
@@ -182,6 +184,7 @@ def test_every_card_is_something_to_fix(model, seen):
     assert not [card for card in found.cards if card.owner.whose is Whose.BY_DESIGN]
 
 
+@pytest.mark.long
 def test_naming_a_library_moves_the_places_into_it():
     model = _specimen("mixtral_eager_experts").make()
     torch.manual_seed(0)

@@ -55,6 +55,7 @@ def test_a_saved_file_tells_what_the_lens_told(name, recorded):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.long
 def test_torchs_own_log_tells_what_the_lens_told(name, recorded, logs):
     loaded = structure(compiler_lens.explain(compiler_lens.load(logs[name], sources=SOURCES)))
     assert json.loads(json.dumps(loaded)) == told(recorded, name)

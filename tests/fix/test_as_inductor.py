@@ -40,7 +40,11 @@ PROGRAM = """\
 
 @pytest.mark.parametrize(
     ("options", "eager"),
-    [("", 1), (', backend="eager"', 0), pytest.param(', backend="aot_eager"', 0, marks=pytest.mark.long)],
+    [
+        ("", 1),
+        pytest.param(', backend="eager"', 0, marks=pytest.mark.long),
+        pytest.param(', backend="aot_eager"', 0, marks=pytest.mark.long),
+    ],
 )
 def test_a_float_that_is_open_to_dynamo_alone_is_counted_as_inductor_has_it(
     options: str, eager: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

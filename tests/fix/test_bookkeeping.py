@@ -494,7 +494,7 @@ def trained(text: str, backend: str) -> tuple[Any, ...]:
     return [found, lists, needed, gradients], numbers
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("made", "line"),
     [

@@ -26,6 +26,7 @@ from compiler_lens.measure.fix.plan import Outcome, Plan, Program
 from compiler_lens.measure.fix.process import Limits, Processes
 from compiler_lens.render.json import view_schema
 from compiler_lens.views.registry import documented
+from tests.sampled import one_of
 
 
 def written(folder: Path, files: dict[str, str]) -> None:
@@ -263,7 +264,7 @@ f(torch.ones(2))
 }
 
 
-@pytest.mark.parametrize("name", SILENT)
+@pytest.mark.parametrize("name", one_of(2, list(SILENT)))
 def test_what_runs_eagerly_without_a_word_is_not_called_nothing_to_fix(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Lines, Setting, Split, Texts
-from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Target
+from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
@@ -593,6 +594,21 @@ def test_what_is_left_of_the_best_is_a_row_of_the_table_as_it_is_after_the_close
     assert found.best.offers == (B,)
     assert found.best.is_checked
     assert found.best in found.tried
+
+
+def test_a_function_that_a_change_keeps_from_being_divided_is_divided_without_it() -> None:
+    """Nothing of `f` is compiled: what was changed there leads nowhere, and defines functions."""
+    elsewhere = replace(A, target=replace(A.target, frame="forward"))
+    inside = replace(B, target=replace(B.target, frame="f"))
+    apart = replace(offer("c"), keeps_computed=True, is_last_resort=True, is_final=True)
+    eager = (StillEager(FunctionName("f", "train.py", 1), "a break"),)
+    outcomes = {
+        "221": replace(seen(1, eager=1), eager=eager), "211": replace(seen(2, inside, eager=1), eager=eager, parts=(apart,)),
+        "121": seen(3, elsewhere, eager=1), "212": seen(0), "112": seen(1),
+    }  # fmt: skip
+    found = Search(seen(4, elsewhere, inside, eager=1), {"train.py": TEXT}, "train.py", Program(outcomes)).result()
+    assert found.best is not None
+    assert found.best.offers == (elsewhere, apart)
 
 
 MARK = replace(offer("b"), keeps_computed=True, is_last_resort=True, is_final=True)

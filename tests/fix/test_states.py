@@ -117,7 +117,7 @@ def trained(text: str, backend: str) -> tuple[Any, list[int]]:
     return (losses, [one.grad for one in model.parameters()], [one.report() for one in model.parts]), numbers
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.long)])
 @pytest.mark.parametrize("keeps", KEEPS.values(), ids=KEEPS)
 def test_what_is_kept_of_a_number_is_kept_after_the_call(
     keeps: str, backend: str, capfd: pytest.CaptureFixture[str]

@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "static": {"dynamic": False},
     "mode_and_dynamic": {"mode": "max-autotune-no-cudagraphs", "dynamic": True},
 }
-AT_EACH_CHECK = ("default", "max-autotune", "dynamic")
+AT_EACH_CHECK = ("default", "max-autotune")
 SPECIMEN = "marked_training"
 TAKES_NAME = "name" in inspect.signature(torch.compile).parameters
 
@@ -57,6 +57,7 @@ def test_a_setting_has_the_same_effect(setting: str, folders: Folders) -> None:
     assert set(dict(first.options)) == set(SETTINGS[setting].get("options", {}))
 
 
+@pytest.mark.long
 def test_options_reach_the_code_generator(plain_codes: list[str], folders: Folders) -> None:
     """Fewer operations fit into a kernel than without them."""
     assert compiled("lens", "options", folders).codes != plain_codes
@@ -125,7 +126,7 @@ def test_torch_lists_the_same_backends(folders: Folders) -> None:
     assert before == between == after
 
 
-@pytest.mark.parametrize("backend", ["lens", "with"])
+@pytest.mark.parametrize("backend", [pytest.param("lens", marks=pytest.mark.long), "with"])
 def test_torch_says_the_same_in_its_own_logs(backend: str, folders: Folders) -> None:
     """Graph breaks with the user's stack, recompiles with their reasons, the recompile limit, warnings."""
     plain, lens = (run(scenes.said, kind, folders) for kind in ("inductor", backend))

@@ -268,6 +268,20 @@ class looked_up_in_python(Case):
         return torch.tensor([1.0, 2.0, 4.0])[ids]
 
 
+class loop_over_numbers(Case):
+    def inputs():
+        return torch.ones(2, 8), torch.tensor([[0, 2, 1, 2], [5, 3, 3, 0]])
+
+    def broken(y, ids):
+        y = y.clone()
+        for row, tokens in enumerate(ids.tolist()):
+            y[row, tokens] = y[row, tokens] / 2
+        return y
+
+    def mended(y, ids):
+        return y.scatter(1, ids, y.gather(1, ids) / 2)
+
+
 class test_of_drawn_number(Case):
     def inputs():
         np.random.seed(3)

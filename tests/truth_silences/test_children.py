@@ -123,7 +123,7 @@ WORDS = {
 RARER = (_bare_fork, _fork_that_compiles_in_a_thread, _fork_of_a_thread)
 
 
-@pytest.mark.parametrize("start", [_fork, _spawn, *(pytest.param(one, marks=pytest.mark.long) for one in RARER)])
+@pytest.mark.parametrize("start", [_fork, *(pytest.param(one, marks=pytest.mark.long) for one in (_spawn, *RARER))])
 def test_processes_that_are_not_recorded_are_said_to_be(start: Callable[[], None]) -> None:
     shown = _of_a_process(start)
     assert WORDS[start] in shown

@@ -30,6 +30,7 @@ def test_the_setting_that_stops_dynamo_is_named_with_the_variable_that_sets_it(t
     assert "`torch._dynamo.config.disable` is True. `TORCH_COMPILE_DISABLE=1` in the environment sets it" in said
 
 
+@pytest.mark.long
 def test_the_same_where_the_program_sets_it(tmp_path: Path) -> None:
     said = recorded(tmp_path, SCRIPT.replace("import torch", "import torch; torch._dynamo.config.disable = True"))
     assert "`torch._dynamo.config.disable` is True." in said
@@ -40,7 +41,7 @@ def test_what_makes_torch_compile_do_nothing_is_named(tmp_path: Path) -> None:
     assert "TORCHDYNAMO_DISABLE=1 is set: torch.compile makes nothing." in said
 
 
-@pytest.mark.parametrize("argument", ["disable=True", 'backend="eager"'])
+@pytest.mark.parametrize("argument", [pytest.param("disable=True", marks=pytest.mark.long), 'backend="eager"'])
 def test_none_of_it_is_said_to_be_so_where_it_is_not(tmp_path: Path, argument: str) -> None:
     said = recorded(tmp_path, SCRIPT.replace('backend="eager"', argument))
     assert "is set" not in said.replace("where `TORCHDYNAMO_DISABLE=1` is set", "")

@@ -48,6 +48,7 @@ class Shown(Enum):
     SLICE = "slice"  # the bounds of a slice
     SIZES = "sizes"  # `.tolist()` where sizes are wanted
     TEXT = "text"  # an f-string
+    LOOP_OVER = "loop over"  # numbers of a `.tolist()`, in a `for`
     LOOKED_UP = "looked up"  # each number of a `.tolist()`, in a list or dict
     DRAWN = "drawn"  # one of NumPy's random numbers, in a test
 

@@ -142,7 +142,7 @@ def columns_at(sources: Sources, at: SourceLine, column: int, *, is_branch: bool
     return begin, len(line.encode()[: found.end_col_offset].decode())
 
 
-def _shown(site: Site, column: int | None) -> Shown | None:
+def _shown(site: Site, column: int | None) -> Shown | None:  # noqa: PLR0911 -- one for each kind
     statement, asks = site.statement, list(_around(site, column))
     if any(map(_draws, asks)) and _is_tested(statement, asks):
         return Shown.DRAWN
@@ -155,6 +155,8 @@ def _shown(site: Site, column: int | None) -> Shown | None:
             is_in = any(_asked(n) is Shown.IN for n in ([test] if column is None else asks))
             is_of_number = any(called(n) in _NUMBERS for n in ast.walk(test))
             return Shown.IN if is_in and not is_of_number else _arm(site, statement)
+        case ast.For() if "tolist" in map(called, asks):
+            return Shown.LOOP_OVER
     is_called = False
     for inner, node in zip([None, *asks], asks, strict=False):
         found = Shown.BRANCH if isinstance(node, ast.IfExp) and node.test is inner else _asked(node)
