@@ -357,6 +357,11 @@ def test_a_script_that_compiles_nothing_runs_once(
     assert (tmp_path / "runs").read_text() == "x"
 
 
+def _hears() -> None:
+    """Have Ctrl-C end what is started: where a shell started us in the background, it would be ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_ends_it_with_all_that_the_program_started(tmp_path: Path) -> None:
     script = """
         import subprocess, time
@@ -365,9 +370,7 @@ def test_an_interrupt_ends_it_with_all_that_the_program_started(tmp_path: Path) 
     """
     written(tmp_path, {"step.py": script})
     command = [sys.executable, "-m", "compiler_lens", "fix", "step.py"]
-    # Where a shell started us in the background, Ctrl-C would be ignored.
-    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
-    started = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, preexec_fn=heard)  # noqa: PLW1509
+    started = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, preexec_fn=_hears)  # noqa: PLW1509
     pid, patience = tmp_path / "pid", time.monotonic() + 120
     while not (pid.exists() and pid.read_text().endswith("\n")):
         assert time.monotonic() < patience
@@ -427,37 +430,16 @@ SLOW = """
 """
 
 
-WAITS = """
-    import time
-
-    import torch
-    import torch._dynamo.utils
-
-
-    def plain(x):
-        if x.sum() > 0:
-            x = x * 2
-        return x
-
-
-    step = torch.compile(plain)
-    for sign in (1, -1):
-        print(step(sign * torch.ones(3)))
-    # Changed, and without torch.compile: the signal comes before that run ends.
-    if "where" in plain.__code__.co_names and not torch._dynamo.utils.counters["frames"]:
-        time.sleep(600)
-"""
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_what_is_ended_shows_what_helped_by_then(tmp_path: Path, how: signal.Signals) -> None:
-    written(tmp_path, {"train.py": WAITS})
+    written(tmp_path, {"train.py": SLOW})
     command = [sys.executable, "-m", "compiler_lens", "fix", "train.py"]
     home = str(Path(compiler_lens.__file__).parent.parent)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([home, os.environ.get("PYTHONPATH", "")])}
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+        command, cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=_hears,  # noqa: PLW1509
+    ) as process:  # fmt: skip
         assert process.stdout
         assert process.stderr
         for said in process.stderr:

@@ -225,19 +225,23 @@ class Search:
         if not (before.hurts and (before.parts or before.is_cut)):
             return False
         made = tuple(one for one in best.offers if not one.is_final) if best else ()
-        begin = (self._states.get(made) or self._try(self._first, made)) if made else None
+        begin = self._state_with(made) if made else None
         if begin is not None and not begin.observed.parts:
-            begin = self._without_eager(begin) or begin
+            begin = self._without_eager(begin)
         return any(self._is_better_in_parts(one, before) for one in (begin, self._first) if one is not None)
 
-    def _without_eager(self, state: State) -> State | None:
+    def _state_with(self, offers: tuple[Offer, ...]) -> State | None:
+        """Return the program with these offers alone, which is tried now if it was not."""
+        return self._states.get(offers) or self._try(self._first, offers)
+
+    def _without_eager(self, state: State) -> State:
         """Leave out what was changed in functions of which nothing is compiled all the same.
 
         A change may define functions, and what does is not divided: without it such a function may be.
         """
         eager = {one.function.name.rpartition(".")[2] for one in state.observed.eager}
         rest = tuple(one for one in state.offers if one.target.frame not in eager)
-        return self._states.get(rest) or self._try(self._first, rest) if rest and rest != state.offers else None
+        return (self._state_with(rest) if rest else None) or state
 
     def _is_better_in_parts(self, begin: State, before: Observed) -> bool:
         """Divide functions, then those that break as they now stand apart; return whether that costs less."""
