@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from textwrap import dedent
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.facts.measured.beforehand import beforehand
 from compiler_lens.facts.measured.endings import ending, with_ending
+from tests.alike import loaded
 
 HEAD = "import time\nimport torch\nfrom torch.distributions import Categorical\n\n\n"
 LOSS = HEAD + dedent("""
@@ -35,8 +35,7 @@ LINE = 'stats = {"far": far, "entropy": dist.entropy().mean().item(), "time": ti
 def run(text: str, *, compiled: bool) -> tuple[list[Any], list[str]]:
     """What it returns, with gradients, and how graphs break."""
     torch._dynamo.reset()
-    module = ModuleType("ends")
-    exec(compile(text, "ends.py", "exec"), module.__dict__)
+    module = loaded(text)
     loss = torch.compile(module.__dict__["loss"], backend="eager") if compiled else module.__dict__["loss"]
     out: list[Any] = []
     with Lens(strict=True) as lens:

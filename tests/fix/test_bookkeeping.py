@@ -19,6 +19,7 @@ from compiler_lens.facts.measured.collected import collects
 from compiler_lens.facts.measured.edits import EndApart, Split, edited
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
+from tests.alike import loaded
 
 HEAD = "import logging\nimport random\nimport time\n\nimport torch\n\nlog = logging.getLogger('books')\nTIMES, SEEN = [], {'n': []}\n\n\n"
 DRIVE = """
@@ -160,10 +161,9 @@ def run(text: str, *, compiled: bool) -> tuple[Any, ...]:
     random.seed(0)
     torch.manual_seed(0)
     torch._dynamo.reset()
-    module = ModuleType("books")
     with Lens(strict=True) as lens:
-        module.__dict__["compiled"] = (lambda m: torch.compile(m, backend="eager")) if compiled else lambda m: m
-        exec(compile(HEAD + text + DRIVE, "books.py", "exec"), module.__dict__)
+        compiling = (lambda m: torch.compile(m, backend="eager")) if compiled else lambda m: m
+        module = loaded(HEAD + text + DRIVE, compiled=compiling)
     breaks = [event.root.gb_type for event in lens.recording.graph_breaks]
     return module.__dict__["out"], module.__dict__["state"], breaks, len(lens.recording.compilations)
 
@@ -475,8 +475,7 @@ def trained(text: str, backend: str) -> tuple[Any, ...]:
     """What five calls of a model return and leave in the lists of its parts, with a backward of each, and compilations."""
     torch.manual_seed(0)
     torch._dynamo.reset()
-    module = ModuleType("books")
-    exec(compile(text, "books.py", "exec"), module.__dict__)
+    module = loaded(text)
     model = module.__dict__["Model"]()
     compiled = torch.compile(model, backend=backend) if backend else model
     found = []

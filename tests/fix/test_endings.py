@@ -7,7 +7,6 @@ import json
 import random
 from pathlib import Path
 from textwrap import dedent
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from compiler_lens.facts.measured.bookkeeping import function_at, surely_stored
 from compiler_lens.facts.measured.edits import EndApart, Lines, edited
 from compiler_lens.facts.measured.endings import ending, with_ending
 from compiler_lens.recording.model import Outcome
+from tests.alike import loaded
 
 HEAD = "import torch\n\n\n"
 
@@ -80,8 +80,7 @@ PROGRAMS = {
 def run(text: str, *, compiled: bool) -> tuple[list[Any], list[str]]:
     """What it returns, with gradients, and how graphs break."""
     torch._dynamo.reset()
-    module = ModuleType("ends")
-    exec(compile(text, "ends.py", "exec"), module.__dict__)
+    module = loaded(text)
     step = torch.compile(module.__dict__["step"], backend="eager") if compiled else module.__dict__["step"]
     out: list[Any] = []
     with Lens(strict=True) as lens:
@@ -153,8 +152,7 @@ def test_a_function_in_another_stays_there_with_what_it_closes_over() -> None:
     new = with_ending(text, function_at(text, 5), "value = loss.item()")
     assert new is not None
     assert "        loss = step_computed(x, y)\n        value = loss.item()\n" in new
-    names: dict[str, Any] = {}
-    exec(compile(new, "ends.py", "exec"), names)
+    names = loaded(new).__dict__
     torch._dynamo.reset()
     with Lens(strict=True) as lens:
         step = names["main"](torch.nn.Linear(2, 2), None)
@@ -225,8 +223,7 @@ DRAWN = "if self.training and random.gauss(0, 1) > 0.3:"
 def in_training(text: str) -> tuple[list[Any], set[str], set[str]]:
     """What a model gives, with gradients; how its graphs break, and the functions of the file that are compiled."""
     torch._dynamo.reset()
-    module = ModuleType("layers")
-    exec(compile(text, "layers.py", "exec"), module.__dict__)
+    module = loaded(text)
     torch.manual_seed(0)
     random.seed(0)
     model = module.__dict__["Model"]()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from textwrap import dedent
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from compiler_lens.cli import main
 from compiler_lens.facts.measured.edits import Apart, edited
 from compiler_lens.facts.measured.parts import in_parts, stays, with_parts
 from compiler_lens.recording.model import Outcome
+from tests.alike import loaded
 
 HEAD = "import torch\nfrom torch import nn\n\ncalls = 0\n\n\n"
 STEP = '''
@@ -37,12 +37,6 @@ STEP = '''
 BREAKING = ("top = y.abs().max().item()", "if top > 0.9:")
 
 
-def program(text: str) -> ModuleType:
-    module = ModuleType("parts")
-    exec(compile(text, "parts.py", "exec"), module.__dict__)
-    return module
-
-
 def divided(text: str, name: str, lines: tuple[str, ...]) -> str:
     new = with_parts(text, name, lines)
     assert new is not None
@@ -52,7 +46,7 @@ def divided(text: str, name: str, lines: tuple[str, ...]) -> str:
 def test_statements_that_break_stay_and_what_is_between_them_is_compiled() -> None:
     text = HEAD + dedent(STEP).lstrip()
     new = divided(text, "step", BREAKING)
-    before, after = program(text), program(new)
+    before, after = loaded(text), loaded(new)
     for scale in (0.1, 3.0):
         x = torch.linspace(-2, 2, 5) * scale
         for given in ({}, {"scale": 2.0}, {"bias": torch.ones(5)}):
@@ -117,7 +111,7 @@ def test_what_runs_without_gradients_does_so_in_parts(mark: str) -> None:
     new = divided(text, "step", BREAKING)
     assert f'    """Scaled."""\n    with {mark}:\n        return step_python(x, scale, bias)\n\n\n@torch._dynamo' in new
     assert new.count(mark) == 1
-    before, after = program(text).__dict__["step"], program(new).__dict__["step"]
+    before, after = loaded(text).__dict__["step"], loaded(new).__dict__["step"]
     x = torch.linspace(-2, 2, 5, requires_grad=True)
     torch.testing.assert_close(after(x, 2.0, bias=x), before(x, 2.0, bias=x), rtol=0, atol=0)
     assert not after(x).requires_grad
@@ -183,7 +177,7 @@ def test_what_a_comprehension_names_is_not_the_functions() -> None:
     text = HEAD + SAME_NAMES.lstrip()
     new = divided(text, "step", ("if h.sum().item() > 0:",))
     assert "parts = step_computed_2(h, k)" in new
-    before, after = program(text).__dict__["step"], program(new).__dict__["step"]
+    before, after = loaded(text).__dict__["step"], loaded(new).__dict__["step"]
     for rows in (3, 4):
         for one, other in zip(before(torch.ones(3), rows), after(torch.ones(3), rows), strict=True):
             torch.testing.assert_close(one, other, rtol=0, atol=0)
