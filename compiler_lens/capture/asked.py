@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 from types import FunctionType
 from typing import Any
@@ -36,6 +37,8 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
         "methods": [] if module is None else asked.other_methods(module, sources.is_kept)[:_METHODS],
         "in_place": in_place,
         "is_dropped": not in_place and asker is not None and asked.is_dropped(asker),
+        "is_disabled": asked.is_disabled(),
+        "is_generator": bool(code.co_flags & inspect.CO_GENERATOR),
         "file": at.file,
         "line": at.line,
     }

@@ -26,6 +26,8 @@ class _Site(_At, frozen=True):
     methods: tuple[str, ...] = ()
     in_place: bool = False
     is_dropped: bool = False
+    is_generator: bool = False
+    is_disabled: bool = False
 
 
 class _Stance(_At, frozen=True):
@@ -64,7 +66,8 @@ def read_site(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[
     """Read where something was given to torch.compile."""
     told = shaped(_Site, event.meta)
     defined = SourceLine(told.defined.file, told.defined.line, told.function)
-    return (CompileSite(defined, told.line_of(), told.module, told.methods, told.in_place, told.is_dropped),)
+    how = {name: getattr(told, name) for name in ("in_place", "is_dropped", "is_generator", "is_disabled")}
+    return (CompileSite(defined, told.line_of(), told.module, told.methods, **how),)
 
 
 def read_stance(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[Stance, ...]:

@@ -17,7 +17,7 @@ from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.overview.unintended import Unintended
-from compiler_lens.facts.program.coverage import Function, FunctionName
+from compiler_lens.facts.program.coverage import GENERATOR, Function, FunctionName
 from compiler_lens.facts.program.owners import Owner, Whose
 from compiler_lens.facts.recompiles.causes import RecompileCause, Step
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -104,13 +104,12 @@ def advice(finding: Finding) -> Advice:  # noqa: PLR0911 -- one for each kind
             return _silent(evidence) or _others(evidence)
 
 
+_DISABLED = (
+    "`torch._dynamo.config.disable` is True. `TORCH_COMPILE_DISABLE=1` in the environment sets it: unset that, or"
+    " set it to False where the program begins."
+)
 # torch/_dynamo/convert_frame.py says no more than this, whoever set it.
-_ON_AGAIN: Mapping[str, str] = {
-    "Dynamo tracing is disabled": (
-        "`torch._dynamo.config.disable` is True. `TORCH_COMPILE_DISABLE=1` in the environment sets it: unset that, or"
-        " set it to False where the program begins."
-    )
-}
+_ON_AGAIN: Mapping[str, str] = {"Dynamo tracing is disabled": _DISABLED}
 
 
 def _reason(text: str) -> str:
@@ -478,6 +477,10 @@ def _uncalled(evidence: kinds.NeverCalled) -> Advice:
     if evidence.is_marked:
         what = f"gives `{name}` to torch.compile, but a mark where `{name}` is defined has torch pass over it."
         return Advice(subject, what=what, change="Take one of the two away: the mark, or torch.compile there.")
+    if site.is_disabled:
+        return Advice(subject, what=f"gives `{name}` to torch.compile, and Dynamo is switched off.", change=_DISABLED)
+    if site.is_generator:
+        return Advice(subject, what=f"gives `{name}` to torch.compile, which runs eagerly all the same: {GENERATOR}")
     what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
     change = "Call what torch.compile returned."
     if site.in_place:

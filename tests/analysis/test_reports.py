@@ -73,6 +73,8 @@ def test_a_cause_has_its_class_its_name_and_its_values(scene):
         assert (scene.cause, scene.subject) in [(cause, subject) for cause, subject, _ in told(recording)]
     elif scene.name == "callable" and torch.__version__ < "2.12":
         assert scene.cause is told(recording)[0][0]
+    elif scene.name == "exponent" and torch.__version__ < "2.12":  # which has the last value, too
+        assert (scene.cause, scene.subject, series.replace("?", "0.3")) in told(recording)
     else:
         assert (scene.cause, scene.subject, series) in told(recording)
     assert sum(report.recompiles for report in recompile_reports(recording)) == len(recording.recompiles)
@@ -197,7 +199,8 @@ def test_a_float_that_another_one_follows_in_each_call_is_to_be_a_tensor():
     (report,) = recompile_reports(recorded(lambda: run(float)))
     (cause,) = report.causes
     assert (cause.cause, cause.subject, cause.count) == (CauseClass.FLOAT_ARGUMENT, "clip", 4)
-    assert cause.changes[1].decided.failed.old.startswith("1.0 + clip = ")
+    is_of_the_line = torch.__version__ > "2.12"  # before, it is the number itself
+    assert cause.changes[1].decided.failed.old.startswith("1.0 + clip = " if is_of_the_line else "0.16")
     assert cause.fix.change.startswith("Pass it as a tensor: `torch.tensor(clip)`.")
     assert not recompile_reports(recorded(lambda: run(torch.tensor)))
 

@@ -665,6 +665,10 @@ CHECKS = {
 }
 
 
+if torch.__version__ < "2.12":  # which breaks there for other reasons
+    del CHECKS["check of all with an error"]
+
+
 @pytest.mark.parametrize(("source", "words"), CHECKS.values(), ids=CHECKS.keys())
 def test_a_check_becomes_an_asynchronous_one(source, words):
     found = proven(source)

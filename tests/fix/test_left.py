@@ -331,7 +331,7 @@ def test_lines_that_are_left_are_those_of_the_file_as_it_is(user: ModuleType, mo
     number = TEXT.split("\n").index("    loss = torch.nn.functional.mse_loss(x, torch.zeros(width))") + 1
     text = said(fix)
     assert f"left_model.py:{number + 1} if torch.isnan(loss):" in text
-    assert f"It comes from line {number}: `loss = torch" in text
+    assert (f"It comes from line {number}: `loss = torch" in text) == (torch.__version__ > "2.12")
 
 
 @pytest.mark.parametrize(
@@ -389,6 +389,7 @@ def test_a_comprehension_that_torch_tries_by_itself_is_no_cause_of_its_own(user:
     assert "`picked.<listcomp>`: it runs eagerly because `picked` does." in text
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="torch 2.11 says nothing of generators")
 def test_a_generator_expression_in_a_function_that_runs_eagerly_says_so(user: ModuleType) -> None:
     first = seen(user.counted)
     text = said(Fix(first, not_tried=first.not_tried))

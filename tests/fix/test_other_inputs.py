@@ -93,6 +93,7 @@ def run(processes: Processes, tmp_path: Path) -> Callable[..., Outcome]:
     return of
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="no backward after a fork, once that build made one")
 def test_what_only_other_inputs_show_is_found(run: Callable[..., Outcome], tmp_path: Path) -> None:
     text = dedent(BRANCH)
     first = run(text.format(add=1), "first", is_eager=True, count_lines=frozenset({str(tmp_path / "train.py")}))

@@ -150,6 +150,7 @@ def test_a_number_that_varies_may_stand_in_a_text(monkeypatch: pytest.MonkeyPatc
     assert (len(recording.graph_breaks), after.graph_breaks) == (1, ())
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="torch 2.11 breaks at the number in a text all the same")
 def test_where_a_number_is_only_told_the_setting_is_to_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     module = module_of(PROGRAM, monkeypatch)
     _, recording = called(module, "noted", captures=False)

@@ -283,6 +283,8 @@ class loop_over_numbers(Case):
 
 
 class test_of_drawn_number(Case):
+    versions = ("2.13", "2.15")
+
     def inputs():
         np.random.seed(3)
         return (torch.ones(3),)

@@ -447,7 +447,13 @@ def test_what_an_operator_raised_comes_before_our_words():
     _, recording, _ = compiled(case, case.broken, case.inputs)
     (card,) = explain(recording).cards
     error = "TypeError: sum(): argument 'keepdim' must be bool, not SymBool."
-    assert why(card) == f"{error} {BY_NAME['flag_of_sizes'].why}"
+    if torch.__version__ < "2.12":
+        assert why(card).startswith(
+            "TypeError: sum() received an invalid combination of arguments - got (int, keepdim="
+        )
+        assert why(card).endswith(BY_NAME["flag_of_sizes"].why)
+    else:
+        assert why(card) == f"{error} {BY_NAME['flag_of_sizes'].why}"
     case = table.wrong_shapes
     *_, (cause,) = compiled(case, case.broken, case.inputs)
     assert raised(cause) == "RuntimeError: a and b must have same reduction dim, but got [3, 4] X [3, 4]."

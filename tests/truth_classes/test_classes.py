@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
 from msgspec import Struct, field, toml
 
 from compiler_lens.render.console import report, view
@@ -39,6 +40,10 @@ def everything(run: Trial) -> str:
     return "\n".join([*map(said, run.explained.findings), first, *views])
 
 
+# It says not where a branch's tensor is computed, and compiles what is printed another number of times.
+NOT_IN_2_11 = {"norm_in_caller", "scores_in_parts"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_must_be_said_is_and_what_must_not_is_not(name: str) -> None:
     one, source = member(name), (PROGRAMS / f"{name}.py").read_text()
@@ -47,7 +52,8 @@ def test_what_must_be_said_is_and_what_must_not_is_not(name: str) -> None:
     assert run.events
     assert equal(run.results, eager(name, source))
     words = everything(run)
-    assert [wanted for wanted in one.said if not re.search(wanted, words)] == []
+    missing = [wanted for wanted in one.said if not re.search(wanted, words)]
+    assert bool(missing) == (torch.__version__ < "2.12" and name in NOT_IN_2_11), missing
     assert unprinted(run.explained.cards, view(run.recording, "breaks", Page(width=1000, color=False))) == []
     assert [found[0] for wrong in one.never if (found := re.search(wrong, words))] == []
 

@@ -137,6 +137,7 @@ def test_a_break_that_skips_a_frame_is_no_error_that_a_setting_hides() -> None:
     assert found == [["GB0036"], ["GB0036"]]
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="torch 2.11 has shorter hints")
 def test_a_hint_of_torchs_stands_in_full_once() -> None:
     def branches(x: Tensor) -> Tensor:
         if x.sum() > 0:

@@ -111,10 +111,14 @@ def test_each_reason_has_its_extent_and_its_line() -> None:
         ("noisy", Reason.GRAPH_BREAK): (Extent.BETWEEN, None),
         ("calls_it", Reason.DISABLED): (Extent.BETWEEN, None),
     }
-    assert found.functions == {Runs.COMPILED: 1, Runs.PARTLY: 3, Runs.EAGERLY: 2}
+    refused = int(torch.__version__ > "2.12")  # before, torch says nothing of generators
+    assert found.functions == {Runs.COMPILED: 1, Runs.PARTLY: 3, Runs.EAGERLY: 1 + refused}
     places = {each.place.code for each in found.parts if each.place}
     assert {"print(y.shape)", 'print("again")', "return kept_out(x + 1) * 2"} < places
-    assert "Of 6 functions that entered the compiler 1 runs compiled, 3 in part, 2 not at all." in shown(lens)
+    counted = (
+        f"Of {5 + refused} functions that entered the compiler 1 runs compiled, 3 in part, {1 + refused} not at all."
+    )
+    assert counted in shown(lens)
 
 
 def test_what_goes_on_after_a_break_has_the_reason_that_it_is_eager_for() -> None:

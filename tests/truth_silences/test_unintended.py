@@ -202,10 +202,12 @@ class Gate(nn.Module):
 def test_attention_by_hand_is_told_where_torch_makes_no_fused_one_of_it(kind: str, is_told: bool) -> None:
     with torch.no_grad():
         lens = recorded(ByHand(kind), torch.ones(2, 16, 8), backend="inductor")
+    is_old = torch.__version__ < "2.12"  # whose pattern does not find the plain one
+    is_told = is_told or (kind == "plain" and is_old)
     fused = any("scaled_dot_product" in node.target for graph in lens.recording.graphs for node in graph.nodes)
-    assert fused == (kind == "plain")  # torch's own pattern
+    assert fused == (kind == "plain" and not is_old)
     assert told(lens) == ([("attention-by-hand", "weights = scores.softmax(-1)")] if is_told else [])
-    if is_told:
+    if kind == "capped":
         assert doubts(lens)[0].evidence.bytes == 2 * 2 * 16 * 16 * 4  # type: ignore[union-attr]
 
 

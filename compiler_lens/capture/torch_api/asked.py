@@ -76,6 +76,13 @@ def asker() -> FrameType | None:
     return frame.f_back if frame is not None and frame.f_code is made else None
 
 
+def is_disabled() -> bool:
+    """Return whether a setting of Dynamo's has every call of what torch.compile makes run eagerly."""
+    import torch
+
+    return bool(torch._dynamo.config.disable)
+
+
 def is_dropped(frame: FrameType) -> bool:
     """Return whether a frame does nothing with what its call returns that is under way, by its next step."""
     steps, at = frame.f_code.co_code, frame.f_lasti + 2

@@ -10,7 +10,15 @@ from msgspec import Struct
 
 from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.overview.explanation import Summary
-from compiler_lens.facts.program.coverage import Frame, Function, FunctionName, Lines, Treatment, is_disabling
+from compiler_lens.facts.program.coverage import (
+    GENERATOR,
+    Frame,
+    Function,
+    FunctionName,
+    Lines,
+    Treatment,
+    is_disabling,
+)
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.model import BreakOutcome, GraphBreak, Outcome, Recording, SourceLine, Stance
 
@@ -186,7 +194,12 @@ def _findings(summary: Summary) -> Iterator[EagerPart]:
             case seen.NeverCalled(site, is_entered=is_entered):
                 name = FunctionName(site.defined.function, site.defined.file, site.defined.line)
                 extent = Extent.GIVEN if is_entered else Extent.EVERY_CALL
-                yield EagerPart(name, Reason.NEVER_CALLED, extent, "", site.place)
+                if site.is_disabled:
+                    yield EagerPart(name, Reason.SKIPPED, extent, "Dynamo tracing is disabled", None)
+                elif site.is_generator:
+                    yield EagerPart(name, Reason.GENERATOR, extent, GENERATOR, None)
+                else:
+                    yield EagerPart(name, Reason.NEVER_CALLED, extent, "", site.place)
             case seen.HoldsNothing(function):
                 yield EagerPart(function.name, Reason.WRAPPER, Extent.EVERY_CALL, "", None)
             case _:

@@ -28,7 +28,7 @@ from compiler_lens.recording.resume_names import plain_function, resumed
 from compiler_lens.recording.source_text import Sources, sources
 
 # torch's own words in ConvertFrameAssert.__call__(), 2.11 to 2.15; all that comes out is "an error was suppressed".
-_GENERATOR = (
+GENERATOR = (
     "Generators cannot be compiled directly with `torch.compile`. "
     "Call a generator from inside of a non-generator Python function and compile that function instead."
 )
@@ -164,7 +164,7 @@ class Function(Struct, frozen=True):
     def reason(self) -> str:
         """Why it, or a part of it, is not compiled; empty if it is."""
         if self.generator:
-            return _GENERATOR
+            return GENERATOR
         given = next((f.reason for f in self.frames if f.outcome is not Outcome.COMPILED and f.reason), "")
         lost = (e for f in self.frames for e in f.breaks if e.outcome is BreakOutcome.SKIPPED_REST and e.causes)
         return given or next((event.root.gb_type for event in lost), "")

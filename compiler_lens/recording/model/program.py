@@ -102,6 +102,8 @@ class CompileSite(Struct, frozen=True):
     methods: tuple[str, ...] = ()  # of that class, by its author: calls of them are not compiled
     in_place: bool = False  # by `Module.compile()`, which returns nothing
     is_dropped: bool = False  # nothing is done with what that returned: no call can go through it
+    is_generator: bool = False  # torch passes over one, 2.11 without a word
+    is_disabled: bool = False  # `torch._dynamo.config.disable` was True there: torch 2.11 says nothing of the calls
 
 
 class Stance(Struct, frozen=True):

@@ -81,11 +81,11 @@ def _branching(statement: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _asking(statement: ast.stmt) -> Sequence[ast.expr]:
-    """Return what asks for a number of a tensor's in a statement: calls; without any, slices, texts, and `in`."""
+    """Return what asks for a number of a tensor's in a statement: calls; without any, slices, texts, `in`, `not`."""
     own = [n for n in ast.iter_child_nodes(statement) if not isinstance(n, ast.stmt)]
     every = [n for one in own for n in ast.walk(one) if isinstance(n, ast.expr)]
     calls = [n for n in every if called(n) in {"item", "tolist"}] or [n for n in every if called(n) in _NUMBERS]
-    return calls or [n for n in every if _asked(n) in {Shown.SLICE, Shown.TEXT, Shown.IN}]
+    return calls or [n for n in every if _asked(n) in {Shown.SLICE, Shown.TEXT, Shown.IN, Shown.NOT}]
 
 
 # What a number that the line takes from a tensor is used for later: what comes first is what matters most.
