@@ -70,8 +70,19 @@ class Advice(Struct, frozen=True):
 
     @property
     def others(self) -> tuple[Offered, ...]:
-        """The other offers that were tried."""
-        return tuple(offer for offer in self.offers[1:] if offer.tried)
+        """The other offers that were tried, but for that which leads."""
+        return tuple(offer for offer in self.offers[1:] if offer.tried and offer != self.leads)
+
+    @property
+    def leads(self) -> Offered | None:
+        """The offer that stands before torch's hints and ours."""
+        return leading(self.offers)
+
+
+def leading(offers: Sequence[Offered]) -> Offered | None:
+    """Return the offer that was tried and helped, where what else would stand first was not or did not."""
+    helped = [offer for offer in offers if offer.tried and offer.tried.is_better]
+    return None if not helped or helped[0] == offers[0] or helped[0].kind is OfferKind.SETTING else helped[0]
 
 
 def advice(finding: Finding) -> Advice:  # noqa: PLR0911 -- one for each kind

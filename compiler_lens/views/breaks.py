@@ -20,7 +20,7 @@ from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, G
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Excerpt
 from compiler_lens.views import document as doc
-from compiler_lens.views.advice import belongs, effect, following, hinted, link, ranked, sentence, why
+from compiler_lens.views.advice import belongs, effect, following, hinted, leading, link, ranked, sentence, why
 from compiler_lens.views.document import Block, Document, Field, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, ToView, Web, code, quiet, sequence
 from compiler_lens.views.text import plural
@@ -142,7 +142,12 @@ def _field(label: str, text: str, tone: Tone = Tone.PLAIN, *, is_action: bool = 
 def _remedy(card: BreakCard, number: int, said: dict[str, int]) -> list[Field]:
     """What to change; the code to write is for this very line, else an example."""
     remedy, rewrite = card.remedy, card.rewrite
-    told, change = _hints(card, number, said), remedy.change if remedy else card.owner.change
+    told, leads = [], leading(card.offers)
+    if leads:
+        blocks = (*_code(leads), paragraph(ranked(leads), indent=_FROM, tone=Tone.QUIET))
+        told.append(Field("tried", blocks, is_action=True))
+    told += _hints(card, number, said)
+    change = remedy.change if remedy else card.owner.change
     told += [_field("change", change, Tone.DO, is_action=True)] if change else []
     if rewrite:
         where = f"in place of {plural(len(rewrite.before), 'line')}" if len(rewrite.before) > 1 else "to"
@@ -153,20 +158,23 @@ def _remedy(card: BreakCard, number: int, said: dict[str, int]) -> list[Field]:
         told.append(Field("", (line(quiet("as in"), indent=_FROM), example), is_action=True))
     is_hinted = any(hint.is_setting for hint in card.hints)
     for place, offer in enumerate(card.offers):
-        if is_hinted and card.setting and offer.change == card.setting.code:
-            continue  # it stands among torch's hints
-        blocks: list[Block] = [paragraph(ranked(offer), indent=_FROM, tone=Tone.QUIET)]
-        if place and offer.kind is OfferKind.SETTING:
-            blocks.insert(0, paragraph(code(offer.change), indent=_FROM))
-        elif place:
-            blocks.insert(0, doc.Change(after=tuple(offer.change.splitlines())))
+        if offer == leads or (is_hinted and card.setting and offer.change == card.setting.code):
+            continue  # it stands above, among torch's hints
+        blocks = (*(_code(offer) if place else ()), paragraph(ranked(offer), indent=_FROM, tone=Tone.QUIET))
         label = "" if not place else "or set" if offer.kind is OfferKind.SETTING else "or"
-        told.append(Field(label, tuple(blocks)))
+        told.append(Field(label, blocks))
     if after := following(card):
         told.append(_field("next", after))
     if remedy and remedy.leave:
         told.append(_field("leave it", remedy.leave))
     return told
+
+
+def _code(offer: Offered) -> tuple[Block, ...]:
+    """What an offer writes."""
+    if offer.kind is OfferKind.SETTING:
+        return (paragraph(code(offer.change), indent=_FROM),)
+    return (doc.Change(after=tuple(offer.change.splitlines())),)
 
 
 def _hints(card: BreakCard, number: int, said: dict[str, int]) -> list[Field]:

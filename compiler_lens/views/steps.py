@@ -101,6 +101,8 @@ def body(told: Advice, indent: int, said: set[str] | None = None, *, change: boo
         blocks.append(paragraph(*told.subject, f" {told.what}", indent=indent, limit=4))
     if not change:
         return blocks
+    if told.leads:
+        blocks.append(paragraph(_other(told.leads, told), indent=indent, tone=Tone.DO, limit=4))
     blocks += [paragraph(*parts, indent=indent, limit=5) for parts in hints_of(told, set() if said is None else said)]
     if told.change:
         rank = () if told.instead or not told.offers else (quiet(f" {told.first}"),)
@@ -122,7 +124,7 @@ def body(told: Advice, indent: int, said: set[str] | None = None, *, change: boo
 def _other(offer: Offered, told: Advice) -> str:
     """What another offer did; what it is, where that does not stand right above."""
     is_above = offer.change == told.setting and not told.is_hinted
-    code = "" if is_above else f"`{one_line(offer.change, 100)}`: "
+    code = "" if is_above else f"`{one_line(offer.change, 100).rstrip(':')}`: "
     return f"{code}{tried_sentence(offer.tried) if offer.tried else ''}"
 
 
@@ -233,6 +235,8 @@ def _to_do(finding: Finding, told: Advice, more: ToView, said: set[str], *, is_a
     about = ABOUT[type(finding.evidence)].words
     chip = (strong(about), " · ") if about else ()
     blocks: list[doc.Block] = [doc.Line(told.subject, note=(*chip, severity(finding).text))]
+    if told.leads:
+        blocks.append(paragraph(_other(told.leads, told), tone=Tone.DO))
     blocks += [paragraph(*parts) for parts in hints_of(told, said)]
     if told.change:
         blocks.append(paragraph(told.change, tone=Tone.QUIET if is_again else Tone.DO))

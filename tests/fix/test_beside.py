@@ -128,6 +128,27 @@ def test_a_setting_that_torch_names_is_named_again_where_it_is_said_what_it_did(
     assert f"`{code}`: Tried on a copy of this program: graph breaks 3 → 1, with the same results." in said
 
 
+def test_what_helped_stands_before_a_hint_of_torchs_that_did_not(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = next(
+        card for card in compiler_lens.explain(compiler_lens.load(recording)).cards if card.setting and card.hints
+    )
+    assert card.setting is not None
+    better, worse = Figures(2, 1, 0), Figures(3, 1, 1)
+    changes = ((card.setting.code, worse), ("def f(…) in parts, without for row in rows:", better))
+    made = [Tried(card.place, card.gb_type, code, Figures(3, 1, 0), after, Results.EQUAL) for code, after in changes]
+    save_tried(made, recording)
+    for view in ("breaks", "findings"):
+        assert main(["show", str(recording), view]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        here = said.index("without for row in rows")
+        assert "graph breaks 3 → 2" in said[here : here + 120]
+        assert said.index("graph breaks 3 → 2") < said.index(card.hints[0].text.split("`")[0].strip()[:20], here - 300)
+        assert said.index("eager functions 0 → 1") > here
+        assert "rows:`:" not in said
+
+
 def test_an_offer_for_a_recompile_is_shown_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recording = Path(shutil.copy(RECOMPILED, tmp_path))
     reports = compiler_lens.explain(compiler_lens.load(recording)).recompiles

@@ -47,6 +47,18 @@ class Tried(Struct, frozen=True):
     beside: Count = 0  # other offers that were made with it; 0: it was made by itself
     is_checked: bool = True  # it was looked at closer, with other inputs above all, or has no need of it
 
+    @property
+    def is_better(self) -> bool:
+        """Whether it computes the same, and less of the program runs eagerly, breaks or is compiled again."""
+        if self.before is None or self.after is None or self.results is not Results.EQUAL:
+            return False
+        one, other = self.after, self.before
+        return (one.eager_functions, one.graph_breaks, one.recompiles) < (
+            other.eager_functions,
+            other.graph_breaks,
+            other.recompiles,
+        )
+
     def is_for(self, place: SourceLine | None, kind: str) -> bool:
         """Return whether it is for what is there: by the text of the line, as lines may have moved."""
         if self.place is None or place is None or self.kind != kind or self.place.code.strip() != place.code.strip():
