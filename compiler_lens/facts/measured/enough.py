@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from compiler_lens.facts.measured.collected import INNER
-from compiler_lens.facts.measured.edits import Apart, EndApart
+from compiler_lens.facts.measured.edits import Apart, EndApart, Split
 from compiler_lens.facts.measured.fix import Observed, Offer
 
+_NEARLY_ALL = 0.9  # of the operators that ran in graphs
 _LEAST = 4  # parts compile at least one of so many lines: they are the ones that compute most, as a rule
 
 
@@ -16,6 +17,7 @@ class NotWorth(Enum):
     """Why a mark that keeps a function out of graphs is not built upon."""
 
     TAKES_TOO_MUCH = "takes_too_much"  # lines that were in a graph are in none, beside those that it may keep out
+    RUNS_LESS = "runs_less"  # fewer operators run in graphs, or none
     ENDS_TOO_LITTLE = "ends_too_little"  # more than half of what hurts is left, and not all in other functions
     MORE_OF_ELSE = "more_of_else"  # something else that hurts is more
 
@@ -25,10 +27,23 @@ def not_worth(added: Sequence[Offer], now: Observed, before: Observed) -> NotWor
     if takes_too_much(added, now, before):
         return NotWorth.TAKES_TOO_MUCH
     marks = [offer for offer in added if offer.keeps_computed]
+    if divides(added) and now.operators <= _NEARLY_ALL * before.operators:
+        return NotWorth.RUNS_LESS
     if marks and not (now.is_half_of(before) or all(_is_whole(offer, now) for offer in marks)):
         return NotWorth.ENDS_TOO_LITTLE
     is_final = any(offer.is_final for offer in added)
     return NotWorth.MORE_OF_ELSE if is_final and not now.spares(before) else None
+
+
+def divides(offers: Iterable[Offer]) -> bool:
+    """Return whether functions are Python with some offers, which call others that are compiled."""
+    return any(isinstance(offer.edit, Apart | EndApart | Split) for offer in offers)
+
+
+def only_says_so(added: Iterable[Offer], now: Observed, before: Observed) -> bool:
+    """Return whether functions that ran eagerly are Python by a mark now, and no more runs in graphs."""
+    is_fewer = now.figures and before.figures and now.figures.eager_functions < before.figures.eager_functions
+    return bool(is_fewer) and divides(added) and now.operators <= before.operators
 
 
 def _is_whole(offer: Offer, now: Observed) -> bool:

@@ -176,6 +176,7 @@ class Observed(Struct, frozen=True):
     error: str = ""  # what it raised, or how it ended, in one line
     error_line: SourceLine | None = None
     calls: int = 0  # outermost calls of compiled functions
+    operators: int = 0  # that ran in graphs in all of them
     parts: tuple[Offer, ...] = ()  # for the end: each divides a function at what still breaks, all go together
     findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
     against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change

@@ -37,6 +37,7 @@ class Came(Enum):
     NOT_COMPARED = "not_compared"  # results could not be
     STAYS = "stays"  # what it is for is still there
     TAKES_TOO_MUCH = "takes_too_much"  # out of graphs
+    RUNS_LESS = "runs_less"  # in graphs
     ENDS_TOO_LITTLE = "ends_too_little"  # for a function that then stays Python for good
     MORE_OF_ELSE = "more_of_else"  # there are fewer graph breaks or recompiles, and more of something else that hurts
     ENDS_EXPECTED = "ends_expected"  # there are fewer recompiles, and all of these were as expected
@@ -145,7 +146,7 @@ def _offers(target: Target, fix: Fix) -> tuple[TriedFor, ...]:
 
 def not_built_upon(fix: Fix) -> tuple[TriedFor, ...]:
     """Return what left fewer graph breaks or recompiles, computed the same, and is refused for something else."""
-    known = (Came.TAKES_TOO_MUCH, Came.ENDS_TOO_LITTLE, Came.MORE_OF_ELSE)
+    known = (Came.TAKES_TOO_MUCH, Came.RUNS_LESS, Came.ENDS_TOO_LITTLE, Came.MORE_OF_ELSE)
     found: list[TriedFor] = []
     for trial in sorted(fix.tried, key=lambda one: (one.observed.whole_cost, len(one.offers))):
         before = _before(trial, fix)

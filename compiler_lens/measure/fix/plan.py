@@ -78,3 +78,4 @@ class Outcome(Struct, frozen=True):
     is_met: bool = False  # another run at the same time would meet what it does outside of its process
     is_unusable: bool = False  # nothing was raised: what was named is not there, or makes no model
     error_line: SourceLine | None = None
+    operators: int = 0  # that ran in graphs

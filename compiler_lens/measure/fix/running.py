@@ -23,6 +23,7 @@ from compiler_lens.capture.torch_api import settings
 from compiler_lens.capture.torch_api.measuring import guards_untimed, import_inductor
 from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.measure.fix import results, serving
+from compiler_lens.measure.fix.graphs import Graphs
 from compiler_lens.measure.fix.logged import OwnLog
 from compiler_lens.measure.fix.observing import Observer
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
@@ -30,7 +31,6 @@ from compiler_lens.measure.fix.outside import Outside
 from compiler_lens.measure.fix.plan import ALL, OUTCOME, RECORDING, RESULTS, Outcome, Plan
 from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, cause, described
-from compiler_lens.measure.what_if import captured
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Results
 
@@ -58,7 +58,8 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         # Before the recording: it has the stances that the program takes.
         stance = "force_eager" if plan.is_eager else "default"
         is_own = plan.is_eager or plan.has_own_backend
-        backend = None if is_own else "aot_eager" if plan.is_aot else captured
+        graphs = Graphs()
+        backend = None if is_own else graphs.aot_eager if plan.is_aot else graphs.captured
         stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
         stack.enter_context(guards_untimed())
         if plan.with_others:  # each kind of inputs may be compiled by itself
@@ -70,7 +71,7 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         def end(error: BaseException | None = None) -> None:
             outside.end()
             recorder.close()
-            _Run(plan, watch, observer, others, lines, log, outside).end(error)
+            _Run(plan, watch, observer, others, lines, log, outside, graphs).end(error)
 
         watch, log = Watch(plan.steps, end, others=others, lines=lines, is_noisy=plan.is_noisy), OwnLog()
         stack.enter_context(watch.watching())
@@ -119,6 +120,7 @@ class _Run(Struct, frozen=True):
     lines: CountedLines
     log: OwnLog
     outside: Outside
+    graphs: Graphs
 
     def end(self, error: BaseException | None) -> None:
         """Leave what came of it, and end."""
@@ -137,6 +139,7 @@ class _Run(Struct, frozen=True):
             is_met=self.outside.is_met,
             is_unusable=isinstance(error, UsageError) and error.__cause__ is None,
             error_line=line,
+            operators=self.graphs.operators,
         )
         outcome = self._with_others(outcome) if self.plan.with_others else self._with_results(outcome)
         (self.plan.at / OUTCOME).write_bytes(msgspec.json.encode(outcome))

@@ -8,7 +8,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
-from compiler_lens.facts.measured.enough import takes_too_much
+from compiler_lens.facts.measured.enough import divides, only_says_so, takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
 from compiler_lens.measure.fix.choices import (
     MANY,
@@ -25,6 +25,7 @@ from compiler_lens.measure.fix.choices import (
 from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
+_MORE = 1.1  # times as many operators
 _DEEPEST = 4  # functions that call one another and are divided one after the other
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
@@ -143,13 +144,23 @@ class Search:
         cost = self._first.observed.whole_cost
         while True:
             helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
-            best = min(helping, key=lambda trial: (*ranked(trial), len(trial.offers)), default=None)
+            best = min(helping, key=_rank, default=None)
             if best is None:
                 return None
+            best = min(self._of_more_in_graphs(best, helping), key=_rank, default=best)
             is_confirmed = self._is_confirmed(best.offers)
             found = self._tried[self._place(best.offers)]
             if is_confirmed and found.observed.whole_cost == best.observed.whole_cost:  # a closer look may count more
                 return found
+
+    def _of_more_in_graphs(self, best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
+        """Return what helps, and runs clearly more in graphs than what leaves functions to Python."""
+        if not divides(best.offers):
+            return ()
+        least = _MORE * best.observed.operators
+        return (
+            one for one in helping if one.observed.operators > least and one.observed.is_half_of(self._first.observed)
+        )
 
     def _place(self, offers: tuple[Offer, ...]) -> int:
         return next(number for number, trial in enumerate(self._tried) if trial.offers == offers)
@@ -301,6 +312,7 @@ class Search:
         """
         place, now, before = self._place(found.offers), found.observed, than.observed
         is_wrong = bool(now.error) or now.results is not before.results or now.whole_cost > before.whole_cost
+        is_wrong |= _MORE * now.operators < before.operators
         if is_wrong or takes_too_much(found.offers, now, before):
             return False
         self._tried[place] = replace(self._tried[place], helps=True)
@@ -534,8 +546,12 @@ class Search:
         if not keeps_enough(added, now, before):
             return False
         if now.cost != before.cost:
-            return now.cost < before.cost
+            return now.spares(before) if only_says_so(added, now, before) else now.cost < before.cost
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
+
+
+def _rank(trial: Trial) -> tuple[object, ...]:
+    return (*ranked(trial), len(trial.offers))
 
 
 def _without_each(trial: Trial, needless: Iterable[Offer]) -> Iterable[tuple[Offer, ...]]:

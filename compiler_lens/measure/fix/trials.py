@@ -450,6 +450,7 @@ class _Runs:
             error=outcome.error,
             error_line=outcome.error_line,
             calls=outcome.calls,
+            operators=outcome.operators,
         )
 
 

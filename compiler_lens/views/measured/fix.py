@@ -68,6 +68,7 @@ _COLUMNS = (
     Column("eager", Kind.COUNT, missing=UNKNOWN),
     Column("breaks", Kind.COUNT, missing=UNKNOWN),
     Column("recompiles", Kind.COUNT, missing=UNKNOWN),
+    Column("in graphs", Kind.COUNT, missing=UNKNOWN),
     Column("results"),
 )
 _FIGURES: Mapping[str, str] = {
@@ -144,6 +145,7 @@ class TriedFacts(Struct, frozen=True):
     price: str  # what it takes for granted, or costs
     before: Figures | None  # of the program as it is; None: it raises
     after: Figures | None  # None: it raised
+    operators: int  # that run in graphs
     results: Results
     difference: str  # the first result that differs
     differs: Differs | None  # in what
@@ -203,6 +205,7 @@ class Data(Struct, frozen=True):
     """What the offers of a recording do with the program: each tried in a process of its own, on copies of files."""
 
     calls: int  # outermost calls of compiled functions in each run
+    operators: int  # that run in graphs, of the program as it is
     deterministic: bool  # False: two runs of the program as it is differ, so results are not compared
     finished: bool  # False: it was ended before all was tried
     checked: bool  # False: and before the best was tried with other inputs, without torch.compile and with its backend
@@ -235,7 +238,18 @@ def data(fix: Fix) -> Data:
         for one in what_is_left(fix)
     )  # fmt: skip
     is_finished = not fix.is_unfinished
-    return Data(fix.first.calls, fix.is_deterministic, is_finished, fix.is_checked, found, tried, not_tried, best, left)
+    return Data(
+        fix.first.calls,
+        fix.first.operators,
+        fix.is_deterministic,
+        is_finished,
+        fix.is_checked,
+        found,
+        tried,
+        not_tried,
+        best,
+        left,
+    )
 
 
 def _backends(own: OwnBackend | None) -> tuple[str, ...]:
@@ -250,6 +264,7 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         "; ".join(filter(None, (offer.price for offer in trial.offers))),
         trial.before,
         seen.figures,
+        seen.operators,
         seen.results,
         _difference(seen),
         _differs(seen),
@@ -348,7 +363,8 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
-    summary = f"{plural(fix.first.calls, 'call')} of compiled functions a run; graphs as {graphs} them"
+    calls = plural(fix.first.calls, "call")
+    summary = f"{calls} of compiled functions a run; graphs as {graphs} them, and how many operators run in them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),
@@ -391,7 +407,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _figures(seen: Observed) -> tuple[int | None, ...]:
-    return tuple(getattr(seen.figures, name, None) for name in _FIGURES)
+    return *(getattr(seen.figures, name, None) for name in _FIGURES), seen.operators if seen.figures else None
 
 
 def _errors(seen: Observed, fix: Fix, before: str = "") -> tuple[Block, ...]:
@@ -497,7 +513,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     eager = after.eager_functions if after else 0
     still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
     of_these = (*_kept(fix.first, best.observed), *_expected(best.observed))
-    gain = f"{_gain(best.before, after)}, with {same}."
+    gain = f"{_gain(best.before, after)}{_in_graphs(fix.first, best)}, with {same}."
     if not of_these:
         gain, still = f"{gain} {still}".rstrip(), ""
     yield paragraph(*coded(gain), tone=tone)
@@ -650,6 +666,15 @@ def _gain(before: Figures | None, after: Figures | None) -> str:
     found = [(words, getattr(after, name, 0)) for name, words in _FIGURES.items()]
     left = " and ".join(f"{number(now)} {words}" for words, now in found if now)
     return f"It does not raise any more; left are {left}" if left else "It does not raise any more"
+
+
+def _in_graphs(first: Observed, best: Trial) -> str:
+    """Tell how many functions are Python then, which no figure counts, and what runs in graphs."""
+    names = {offer.edit.name for offer in best.offers if isinstance(offer.edit, (Apart, EndApart, Split))}
+    python = f", {plural(len(names), 'function')} left to Python" if names else ""
+    before, after = first.operators, best.observed.operators
+    same = first.figures is None or (before == after and not names)
+    return python + ("" if same else f", operators that run in graphs {number(before)} → {number(after)}")
 
 
 def _sides(fix: Fix) -> Iterator[Block]:

@@ -38,6 +38,7 @@ _CAME: Mapping[Came, str] = {
     Came.NOT_COMPARED: "gives results that could not be compared",
     Came.STAYS: "does not end it",
     Came.TAKES_TOO_MUCH: "takes more out of graphs than that function",
+    Came.RUNS_LESS: "leaves functions to Python, with less in graphs than before, or nothing",
     Came.ENDS_TOO_LITTLE: "leaves more than half of what hurts: too much for a function that stays Python for good",
     Came.MORE_OF_ELSE: "leaves {both}",
     Came.ENDS_EXPECTED: "ends only recompiles that are as expected",
