@@ -248,6 +248,8 @@ def _apply(fix: Fix) -> None:
         return
     if fix.best.observed.results is not Results.EQUAL:
         raise UsageError("nothing was applied: the results could not be compared. Look at it with --patch FILE")
+    if fix.best.observed.printed:
+        raise UsageError("nothing was applied: the program prints something else then. Look at it with --patch FILE")
     if not fix.is_checked:
         raise UsageError("nothing was applied: it was ended before all was tried. Give it longer")
     for file in fix.changed:

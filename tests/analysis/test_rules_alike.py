@@ -578,6 +578,12 @@ def f(x):
         x = x + 1
     return x * 2
 """,
+    "a number of bools": """
+def f(x, w):
+    if int((x > 3).any()) + int((w > 0).any()) == 1:
+        x = x + 1
+    return x * 2
+""",
     "rows of itself": """
 def f(x):
     chosen = x.sum(1) > 0

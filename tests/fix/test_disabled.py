@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from compiler_lens import Lens
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.edits import EndApart, Lines
+from compiler_lens.facts.measured.enough import only_says_so
 from compiler_lens.facts.measured.fix import Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.what_if import Counts
@@ -242,7 +243,22 @@ def test_an_end_in_python_is_worth_it_where_nothing_is_left_in_its_function(
     targets = tuple(Target(line, "break", frame) for frame in frames)
     before, end = seen(1, 9, 2, "a", "b"), EndApart("a.py", "Model.step", "b")
     left = tuple(StillEager(FunctionName(name), "") for name in eager)
-    now = replace(seen(1, 8, 2, "a", "b"), targets=targets, eager=left)
+    before = replace(before, operators=20)
+    now = replace(seen(1, 8, 2, "a", "b"), targets=targets, eager=left, operators=20)
     offer = Offer(targets[0], end, is_last_resort=True, is_final=True, keeps_computed=True)
     assert keeps_enough([offer], now, before) is is_enough
     assert not keeps_enough([replace(offer, edit=Lines("a.py", 1, ("b",), ("c",)))], now, before)
+    if is_enough:
+        for operators in (18, 0):  # what leaves functions to Python, and runs less in graphs, is no gain
+            assert not keeps_enough([offer], replace(now, operators=operators), before)
+        assert not keeps_enough([offer], replace(now, operators=0), replace(before, operators=0))
+
+
+def test_a_function_that_ran_eagerly_is_no_better_for_a_mark_that_has_it_so() -> None:
+    line = SourceLine("a.py", 1, "f", "b")
+    mark = Offer(Target(line, "break"), EndApart("a.py", "step", "b"), is_last_resort=True, keeps_computed=True)
+    before, now = (replace(seen(eager, 1, 2, "a"), operators=20) for eager in (1, 0))
+    assert only_says_so([mark], now, before)
+    assert not only_says_so([mark], replace(now, operators=21), before)
+    assert not only_says_so([replace(mark, edit=Lines("a.py", 1, ("b",), ("c",)))], now, before)
+    assert not only_says_so([mark], before, before)

@@ -301,8 +301,8 @@ class Fix(Struct, frozen=True):
     @property
     def is_checked(self) -> bool:
         """Whether the best was looked at as closely as it is meant to be."""
-        is_ended = self.own_backend is not None and self.own_backend.because is NotCompiledBecause.ENDED
-        return not (self.is_unchecked or is_ended)
+        ended = (NotCompiledBecause.ENDED, NotCompiledBecause.LATE)
+        return not (self.is_unchecked or (self.own_backend is not None and self.own_backend.because in ended))
 
     @property
     def of_each(self) -> tuple[Tried, ...]:

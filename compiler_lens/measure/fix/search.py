@@ -107,6 +107,16 @@ class Search:
 
     def without_unknown(self, error: str) -> Fix:
         """Return what is best without settings that give unknown numbers, as what compiles the best raises an error."""
+        self.refuse_unknown(error)
+        return self._concluded()
+
+    @property
+    def best(self) -> Trial | None:
+        """What is best of what was tried."""
+        return self._best()
+
+    def refuse_unknown(self, error: str) -> None:
+        """Take it that settings that give unknown numbers do not help, as what compiles the best raises an error."""
         refused = self._best()
         for place, trial in enumerate(self._tried):
             if any(offer.gives_unknown for offer in trial.offers):
@@ -115,7 +125,6 @@ class Search:
             differs = Difference("error", 0, 0, in_backend=error)
             observed = replace(refused.observed, results=Results.DIFFER, difference=differs)
             self._tried[self._place(refused.offers)] = replace(refused, observed=observed, helps=False)
-        return self._concluded()
 
     def _concluded(self) -> Fix:
         best = self._best()

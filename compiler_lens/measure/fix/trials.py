@@ -95,6 +95,7 @@ class _Runs:
         self._others: _Others | None = None  # once a change has helped
         self._compiled: _Compiled | None = None  # once that gives something else with other inputs
         self._search: Search | None = None
+        self._by_backend: dict[tuple[Offer, ...], OwnBackend | str] = {}  # what the program's own made of changes
         self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
 
     def result(self) -> Fix:
@@ -185,6 +186,10 @@ class _Runs:
                 found = search.result()
             except OutOfTime:
                 self._processes.begin_last_stretch()
+                # First what may make a program raise: dividing functions takes what time there is.
+                own = self._with_own_backend(search.best, _OWN_BACKEND / 2)
+                if isinstance(own, str):
+                    search.refuse_unknown(own)
                 found = search.hurried()
             self._processes.begin_last_stretch()
             own = self._with_own_backend(found.best)
@@ -197,7 +202,7 @@ class _Runs:
             own = OwnBackend(because=NotCompiledBecause.ENDED) if is_unknown else None
         return replace(found, own_backend=own)
 
-    def _with_own_backend(self, best: Trial | None) -> OwnBackend | str | None:
+    def _with_own_backend(self, best: Trial | None, longest: float = _OWN_BACKEND) -> OwnBackend | str | None:
         """Return what the program's own backend makes of unknown numbers and sizes; a text where it raises for them.
 
         It may not take them, and then raises where the program as it is breaks its graph before them. None: there are
@@ -205,9 +210,17 @@ class _Runs:
         """
         if best is None or not any(offer.gives_unknown for offer in best.offers):
             return None
+        known = self._by_backend.get(best.offers)
+        if (
+            known is None or isinstance(known, str) or known.because is NotCompiledBecause.LATE
+        ):  # there is more time now
+            known = self._by_backend[best.offers] = self._compiled_by_its_own(best, longest)
+        return known
+
+    def _compiled_by_its_own(self, best: Trial, longest: float) -> OwnBackend | str:
         self._tell_of(best.offers, "with the program's own backend")
         plan = replace(self._plan(best.texts, best.offers), has_own_backend=True)
-        ended = self._processes.run(plan, _OWN_BACKEND)
+        ended = self._processes.run(plan, longest)
         names = tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
         if not ended.outcome.error or ended.is_late:
             return OwnBackend(names, NotCompiledBecause.LATE if ended.is_late else None)

@@ -508,7 +508,9 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     same += " of compiled calls" if best.observed.printed else ""
     others = best.observed.others.same
     same += f", also in {plural(others, 'call')} with other inputs" if others else ""
-    is_whole = after and not any(getattr(after, name) for name in _FIGURES)
+    if fix.own_backend and fix.own_backend.because:
+        same += "; it was not compiled with its own backend, see above"
+    is_whole = after and fix.is_checked and not any(getattr(after, name) for name in _FIGURES)
     tone = Tone.GOOD if is_whole else Tone.WARN
     eager = after.eager_functions if after else 0
     still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""

@@ -674,8 +674,20 @@ def _item_of(node: ast.expr) -> ast.expr:
 def _whole(site: Site, node: ast.expr) -> str:
     """Return what `int(x)` is, as a tensor."""
     tensor = _item_of(node)
-    is_whole = called(tensor) in {"any", "all", "argmax", "argmin", "numel"}
+    is_whole = called(tensor) in {"argmax", "argmin", "numel"} or (_is_truth(tensor) and not _is_reckoned(site, node))
     return site.source(tensor) if is_whole else f"{site.atom(tensor)}.long()"
+
+
+def _is_truth(tensor: ast.expr) -> bool:
+    return called(tensor) in {"any", "all"}
+
+
+def _is_reckoned(site: Site, node: ast.expr) -> bool:
+    """Whether something is computed with a number: two bools are added to a bool, not to a number."""
+    above = site.parents().get(node)
+    while isinstance(above, ast.Call):
+        above = site.parents().get(above)
+    return isinstance(above, (ast.BinOp, ast.UnaryOp, ast.AugAssign))
 
 
 def _of_test(site: Site, asked: ast.expr) -> str:
@@ -687,7 +699,9 @@ def _of_test(site: Site, asked: ast.expr) -> str:
         match node:
             case ast.Call(func=ast.Attribute(attr="equal"), args=[one, other]) if of_torch(node):
                 said[f"`{site.source(one)}` and `{site.source(other)}` have one shape and dtype"] = None
-            case ast.Call(func=ast.Name(id="int"), args=[number]) if _whole(site, number).endswith(".long()"):
+            case ast.Call(func=ast.Name(id="int"), args=[number]) if not _is_truth(_item_of(number)) and _whole(
+                site, number
+            ).endswith(".long()"):
                 said[f"`{site.source(_item_of(number))}` fits int64"] = None
             case ast.Compare() if _is_of_floats(site, node):
                 said["the test is computed in the tensor's dtype"] = None
