@@ -31,7 +31,7 @@ from compiler_lens.cli.command import (
 )
 from compiler_lens.cli.factory import CONTRACT, target
 from compiler_lens.decode.recording_file import load, recordings_in, save_tried
-from compiler_lens.facts.measured.fix import Fix
+from compiler_lens.facts.measured.fix import Fix, Observed
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.machine import cores
 from compiler_lens.measure.fix.plan import Program
@@ -241,17 +241,22 @@ def _say(text: str) -> None:
 # -- writing
 
 
+def _not_to_be_applied(fix: Fix, best: Observed) -> str:
+    """Return why the best is not to be written unseen; empty where it may be."""
+    if best.results is not Results.EQUAL:
+        return "the results could not be compared. Look at it with --patch FILE"
+    if best.printed:
+        return "the program prints something else then. Look at it with --patch FILE"
+    return "" if fix.is_checked else "it was ended before all was tried. Give it longer"
+
+
 def _apply(fix: Fix) -> None:
     """Write the files, whole or none of them, and first the patch that undoes it."""
     if fix.best is None:
         _say("nothing was applied: nothing helped")
         return
-    if fix.best.observed.results is not Results.EQUAL:
-        raise UsageError("nothing was applied: the results could not be compared. Look at it with --patch FILE")
-    if fix.best.observed.printed:
-        raise UsageError("nothing was applied: the program prints something else then. Look at it with --patch FILE")
-    if not fix.is_checked:
-        raise UsageError("nothing was applied: it was ended before all was tried. Give it longer")
+    if said := _not_to_be_applied(fix, fix.best.observed):
+        raise UsageError(f"nothing was applied: {said}")
     for file in fix.changed:
         if Path(file).read_bytes() != fix.texts[file].encode():
             raise UsageError(f"nothing was applied: {file} has changed since it was tried. Run it again")

@@ -211,9 +211,8 @@ class _Runs:
         if best is None or not any(offer.gives_unknown for offer in best.offers):
             return None
         known = self._by_backend.get(best.offers)
-        if (
-            known is None or isinstance(known, str) or known.because is NotCompiledBecause.LATE
-        ):  # there is more time now
+        is_late = isinstance(known, OwnBackend) and known.because is NotCompiledBecause.LATE  # there is more time now
+        if known is None or is_late:
             known = self._by_backend[best.offers] = self._compiled_by_its_own(best, longest)
         return known
 

@@ -68,7 +68,7 @@ _COLUMNS = (
     Column("eager", Kind.COUNT, missing=UNKNOWN),
     Column("breaks", Kind.COUNT, missing=UNKNOWN),
     Column("recompiles", Kind.COUNT, missing=UNKNOWN),
-    Column("in graphs", Kind.COUNT, missing=UNKNOWN),
+    Column("ops in graphs", Kind.COUNT, missing=UNKNOWN),
     Column("results"),
 )
 _FIGURES: Mapping[str, str] = {
@@ -364,7 +364,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
     calls = plural(fix.first.calls, "call")
-    summary = f"{calls} of compiled functions a run; graphs as {graphs} them, and how many operators run in them"
+    summary = f"{calls} of compiled functions a run; graphs as {graphs} them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),

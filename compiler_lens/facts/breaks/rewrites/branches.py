@@ -678,6 +678,10 @@ def _whole(site: Site, node: ast.expr) -> str:
     return site.source(tensor) if is_whole else f"{site.atom(tensor)}.long()"
 
 
+def _may_not_fit(site: Site, number: ast.expr) -> bool:
+    return not _is_truth(_item_of(number)) and _whole(site, number).endswith(".long()")
+
+
 def _is_truth(tensor: ast.expr) -> bool:
     return called(tensor) in {"any", "all"}
 
@@ -699,9 +703,7 @@ def _of_test(site: Site, asked: ast.expr) -> str:
         match node:
             case ast.Call(func=ast.Attribute(attr="equal"), args=[one, other]) if of_torch(node):
                 said[f"`{site.source(one)}` and `{site.source(other)}` have one shape and dtype"] = None
-            case ast.Call(func=ast.Name(id="int"), args=[number]) if not _is_truth(_item_of(number)) and _whole(
-                site, number
-            ).endswith(".long()"):
+            case ast.Call(func=ast.Name(id="int"), args=[number]) if _may_not_fit(site, number):
                 said[f"`{site.source(_item_of(number))}` fits int64"] = None
             case ast.Compare() if _is_of_floats(site, node):
                 said["the test is computed in the tensor's dtype"] = None
