@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens import load
@@ -219,7 +220,7 @@ def test_a_run_compiles_what_the_program_compiles_without_it(tmp_path: Path, mon
         interpreter(), str(Path(compiler_lens.__file__).parent.parent), os.environ, Limits(300)
     ) as processes:
         ended = processes.run(Plan(Program("train.py"), str(tmp_path / "out")))
-    assert ended.outcome == Outcome(str(tmp_path / "train.py"), calls=6)
+    assert replace(ended.outcome, loaded=()) == Outcome(str(tmp_path / "train.py"), calls=6)
     plain, tried = (observed(one, Ownership()) for one in (load(tmp_path / "train.clens"), ended.recording))
     assert plain.figures == tried.figures
     assert plain.broken == tried.broken

@@ -33,7 +33,7 @@ from compiler_lens.measure.fix.plan import ALL, RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Recording, Results, SourceLine
+from compiler_lens.recording.model import Recording, Results, SourceFile, SourceLine
 
 _SHOWN = 3  # lines of what a program printed last
 _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
@@ -83,6 +83,7 @@ class _Runs:
         self._expected = 0  # runs that were said to come
         self._reference = ""
         self._texts: Texts = {}
+        self._loaded: Texts = {}  # of the user's files that it imports, compiled or not
         self._printed: Known | None = None  # by the program as it is
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
@@ -113,6 +114,7 @@ class _Runs:
             raise UsageError(ended.outcome.error)
         if ended.outcome.is_met:
             self._processes.one_at_a_time()
+        self._loaded = dict(_read(file for file in ended.outcome.loaded if self._asked.own.owns(file)))
         is_eager = bool(ended.outcome.error)
         if is_eager:
             self._reference_without_compile(ended)
@@ -436,10 +438,12 @@ class _Runs:
             self._tell("the program without torch.compile, for what its functions return")
             ended = self._run(is_eager=True, observe=frozenset(self._texts))
             self._called = named(ended.outcome.called, self._texts)
-        return replace(seen, offers=observed(self._recording_of(seen), self._asked.own, self._called).offers)
+        recording = _with_texts(self._recording_of(seen), self._loaded)
+        return replace(seen, offers=observed(recording, self._asked.own, self._called).offers)
 
     def _seen(self, ended: Ended) -> Observed:
-        seen, outcome = observed(ended.recording, self._asked.own, self._called), ended.outcome
+        outcome, recording = ended.outcome, _with_texts(ended.recording, self._loaded)
+        seen = observed(recording, self._asked.own, self._called)
         results = outcome.results if self._reference else Results.UNKNOWN
         return replace(
             seen,
@@ -451,6 +455,13 @@ class _Runs:
             error_line=outcome.error_line,
             calls=outcome.calls,
         )
+
+
+def _with_texts(recording: Recording, texts: Texts) -> Recording:
+    """Return a recording with files that nothing of it points to: what they do may speak against a change."""
+    known = {source.file for source in recording.sources}
+    more = (SourceFile(file, text) for file, text in texts.items() if file not in known)
+    return replace(recording, sources=(*recording.sources, *more))
 
 
 def _is_same(ended: Ended) -> bool:
