@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import parsed
-from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
-from compiler_lens.recording.own_files import is_own, package_of
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
+from compiler_lens.recording.own_files import is_own, package_of, slashed
 from compiler_lens.recording.source_text import Sources
 
 # Methods of lists, dicts, sets and queues that change them. Those of tensors end with an underscore.
@@ -25,6 +26,10 @@ _CHANGING = frozenset({
     "sort", "symmetric_difference_update", "update",
 })  # fmt: skip
 _SETTING = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
+_READING = frozenset({"getattr", "attrgetter"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LIBRARY = sys.stdlib_module_names | {"numpy", "torch"}
+_DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _CLASS = re.compile(r"^[ \t]*class (\w+)\s*\(([^)]*)\)", re.MULTILINE)
 _ALIAS = re.compile(r"\b(\w+) as (\w+)")
 _NAME = re.compile(r"\w+")
@@ -40,6 +45,14 @@ class Attribute(Struct, frozen=True):
     file: str  # which defines the class
 
 
+def class_around(text: str, line: int) -> str:
+    """Return the name of the innermost class around a line; empty where there is none."""
+    tree = parsed(text)
+    classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)] if tree else []
+    here = [one for one in classes if one.lineno <= line <= (one.end_lineno or 0)]
+    return max(here, key=lambda one: one.lineno).name if here else ""
+
+
 def is_changed(one: Attribute, known: Sources) -> bool:
     """Return whether any line stores or deletes an attribute, or changes in place what it holds."""
     related = _related(one, known)
@@ -53,6 +66,60 @@ def is_changed(one: Attribute, known: Sources) -> bool:
 def _is_changed_in(tree: ast.Module, name: str, related: AbstractSet[str]) -> bool:
     mine = _attributes(tree, name, related)
     return any(not isinstance(n.ctx, ast.Load) for n in mine) or _changes(tree, mine.__contains__)
+
+
+def is_read(one: Attribute, known: Sources) -> bool:
+    """Return whether a function of another file reads an attribute, or a name of the module's: it may run meanwhile."""
+    related = _related(one, known)
+    return any(
+        file != one.file and one.name in text and (tree := parsed(text)) and _is_read_in(tree, one.name, related)
+        for file, text in _files(one.file, known)
+    )
+
+
+def _is_read_in(tree: ast.Module, name: str, related: AbstractSet[str]) -> bool:
+    nodes = [n for one in ast.walk(tree) if isinstance(one, _FUNCTIONS) for n in ast.walk(one)]
+    mine = _attributes(tree, name, related)
+    imported = {n.asname or n.name for n in ast.walk(tree) if isinstance(n, ast.alias) and n.name == name}
+    is_named = any(isinstance(n, ast.Constant) and n.value == name for n in nodes)
+    return (
+        not mine.isdisjoint(nodes)
+        or any(isinstance(n, ast.Name) and n.id in imported for n in nodes)
+        or (is_named and any(called(n) in _READING for n in nodes))
+    )
+
+
+def is_handed_on(text: str, functions: Sequence[ast.AST], known: Sources) -> bool:
+    """Return whether functions of a file give an object that they call, or their own, to one whose text is not known.
+
+    That may read all of it. Functions of torch's, and of Python's own library, do not.
+    """
+    tree = parsed(text)
+    calls = [call for one in functions for call in calls_in(one)]
+    objects = {"self", *(dotted(call.func) for call in calls)} - {""}
+    unknown = _unknown(tree, known) if tree else frozenset[str]()
+    return any(
+        dotted(call.func).partition(".")[0] in unknown
+        and any(dotted(one) in objects for one in (*call.args, *(key.value for key in call.keywords)))
+        for call in calls
+    )
+
+
+def _unknown(tree: ast.Module, known: Sources) -> frozenset[str]:
+    """Return what a file imports of which no text is known."""
+    defined = {name for text in known.texts.values() for name in _DEFINED.findall(text)}
+    defined |= {name for file in known.texts for name in slashed(file).removesuffix(".py").split("/")[-2:]}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            names = ((one, f"{module}.{one.name}".strip(".")) for one in node.names)
+            found |= {
+                (one.asname or one.name).partition(".")[0]
+                for one, whole in names
+                if whole.partition(".")[0] not in _LIBRARY and whole.rpartition(".")[2] not in defined
+            }
+    return frozenset(found)
 
 
 def _is_about(one: Attribute, file: str, text: str) -> bool:

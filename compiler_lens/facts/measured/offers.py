@@ -25,20 +25,22 @@ from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.bookkeeping import function_at, leaves_early, lines_of_books, name_at, split
 from compiler_lens.facts.measured.called import Called
-from compiler_lens.facts.measured.collected import INNER, collects
+from compiler_lens.facts.measured.collected import INNER, added_to, collects
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling, Mark
 from compiler_lens.facts.measured.draws import drawn_at
+from compiler_lens.facts.measured.elsewhere import Attribute, class_around, is_handed_on, is_read
 from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
-from compiler_lens.facts.measured.kept import keeps
+from compiler_lens.facts.measured.kept import keeps, kept_in
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
+from compiler_lens.facts.measured.reached import reached
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
-from compiler_lens.facts.measured.unanswered import waits
+from compiler_lens.facts.measured.unanswered import booked_in, waits
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
 from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
@@ -250,6 +252,7 @@ def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> 
         kept = lines_of_books(text, name) if name else frozenset[int]()
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
+        inner = [(one, at) for one, at in inner if not _is_read_meanwhile(at, text, name, known)]
         lines: tuple[str, ...] = ()
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines
@@ -267,6 +270,15 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
     last = name.rpartition(".")[2]
     frames = (last, f"{last}{INNER}", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
     return target.frame in frames and (collects(text, at.line) or keeps(text, at.line) or waits(text, at.line))
+
+
+def _is_read_meanwhile(at: SourceLine, text: str, name: str, known: Sources) -> bool:
+    """Return whether other files may read, within the call, what a line would only put there after it."""
+    held = added_to(text, at.line) or kept_in(text, at.line) or booked_in(text, at.line)
+    owner = class_around(text, at.line)
+    compiled = reached(text, [name, f"{name}{INNER}", f"{name.rpartition('.')[2]}{INNER}"])
+    is_open = is_handed_on(text, compiled, known)
+    return is_open or any(is_read(Attribute(one, owner, at.file), known) for one in held)
 
 
 _ENDS = (
