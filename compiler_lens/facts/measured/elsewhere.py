@@ -89,6 +89,34 @@ def _is_read_in(tree: ast.Module, name: str, related: AbstractSet[str]) -> bool:
     )
 
 
+def is_mentioned(one: Attribute, known: Sources) -> bool:
+    """Return whether another file names an attribute, or a name of the module's: it may write it as well as read it."""
+    related, module = _related(one, known), slashed(one.file).rpartition("/")[2].removesuffix(".py")
+    return any(
+        file != one.file and one.name in text and (tree := parsed(text)) and _is_named_in(tree, one, related, module)
+        for file, text in _files(one.file, known)
+    )
+
+
+def _is_named_in(tree: ast.Module, one: Attribute, related: AbstractSet[str], module: str) -> bool:
+    imports = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+    taken = {alias.name for n in imports if (n.module or "").rpartition(".")[2] == module for alias in n.names}
+    is_named = any(isinstance(n, ast.Constant) and n.value == one.name for n in ast.walk(tree))
+    return bool(
+        _attributes(tree, one.name, related)
+        or taken & {one.name, "*"}
+        or (is_named and any(called(n) in _READING | _SETTING for n in ast.walk(tree)))
+    )
+
+
+def is_result_changed(name: str, file: str, known: Sources) -> bool:
+    """Return whether any line changes in place what a function of a file returns."""
+    return any(
+        name in text and (tree := parsed(text)) and _changes(tree, lambda node: called(node) == name)
+        for _, text in _files(file, known)
+    )
+
+
 def is_handed_on(text: str, functions: Sequence[ast.AST], known: Sources) -> bool:
     """Return whether functions of a file give an object that they call, or their own, to one whose text is not known.
 
