@@ -108,6 +108,17 @@ def test_a_result_that_the_file_itself_changes_is_kept() -> None:
     assert offered(TABLES + "\n\ndef tune(n):\n    table(0, n, 3).mul_(2)\n") is None
 
 
+def test_a_result_of_a_module_that_is_called_is_kept_where_it_is_changed() -> None:
+    head, body = TABLES.split("def table(")
+    method = ("def forward(self, " + body.partition("@torch")[0]).replace("TABLES", "self.kept").replace("\n", "\n    ")
+    text = f"{head}class Table(torch.nn.Module):\n    {method}"
+    code = KEPT.replace("TABLES", "self.kept")
+    assert offered(text, code) is not None
+    used = "class Net:\n    def __init__(self):\n        self.rope = Table()\n\n    def forward(self, n):\n        one = self.rope(0, n, 3)\n"
+    assert offered(text, code, net=f"{used}        return one.mul(2)\n") is not None
+    assert offered(text, code, net=f"{used}        return one.mul_(2)\n") is None
+
+
 def test_what_a_dict_then_lacks_is_no_difference_and_all_else_is_compared() -> None:
     every = [
         Kept("object", 0, 0, [1], "", name) for name in ("len(TABLES)", "TABLES[(0, 4)]", "net.seen", "len(net.TABLE)")

@@ -109,12 +109,25 @@ def _is_named_in(tree: ast.Module, one: Attribute, related: AbstractSet[str], mo
     )
 
 
-def is_result_changed(name: str, file: str, known: Sources) -> bool:
-    """Return whether any line changes in place what a function of a file returns."""
+def is_result_changed(one: Attribute, known: Sources) -> bool:
+    """Return whether any line changes in place what a function returns, or a method of a class."""
+    names = {one.name}
+    if one.name in {"forward", "__call__"}:  # an object is called, by the names that are given to it
+        names |= {name for _, text in _files(one.file, known) for name in _objects(text, one.owner)}
     return any(
-        name in text and (tree := parsed(text)) and _changes(tree, lambda node: called(node) == name)
-        for _, text in _files(file, known)
+        any(name in text for name in names)
+        and (tree := parsed(text))
+        and _changes(tree, lambda node: called(node) in names)
+        for _, text in _files(one.file, known)
     )
+
+
+def _objects(text: str, owner: str) -> Iterator[str]:
+    """Yield the names, and the attributes, that a file gives to objects of a class."""
+    tree = parsed(text) if owner in text else None
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Assign) and any(called(n) == owner for n in ast.walk(node.value)):
+            yield from (name for target in node.targets if (name := dotted(target).rpartition(".")[2]))
 
 
 def is_handed_on(text: str, functions: Sequence[ast.AST], known: Sources) -> bool:

@@ -21,8 +21,8 @@ from compiler_lens.recording.source_text import Sources
 _MAKE = frozenset({"arange", "einsum", "eye", "full", "linspace", "logspace", "ones", "outer", "polar", "pow", "tensor",
                    "zeros"})  # fmt: skip
 IN_DICT = (
-    "compiled code computes it in each call, and keeps nothing in `{held}`; it does not read any more what is there"
-    " already, or what somebody else puts there"
+    "compiled code computes it in each call, of attributes as they are then, and keeps nothing in `{held}`; it does not"
+    " read any more what is there already, or what somebody else puts there"
 )
 
 
@@ -56,8 +56,9 @@ def unmemoized(at: SourceLine, known: Sources) -> tuple[Lines, str] | None:
 def _is_anothers(memo: Memo, at: SourceLine, known: Sources) -> bool:
     owner, _, name = memo.held.rpartition(".")
     accessor = memo.site.function.name if memo.site.function else ""
-    held = Attribute(name, class_around(memo.site.text, at.line) if owner else "", at.file)
-    return is_mentioned(held, known) or is_result_changed(accessor, at.file, known)
+    made_of = class_around(memo.site.text, at.line)
+    held = Attribute(name, made_of if owner else "", at.file)
+    return is_mentioned(held, known) or is_result_changed(Attribute(accessor, made_of, at.file), known)
 
 
 def _lines(site: Site, one: ast.stmt) -> list[str]:
