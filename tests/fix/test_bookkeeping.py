@@ -20,7 +20,6 @@ from compiler_lens.facts.measured.collected import collects
 from compiler_lens.facts.measured.edits import EndApart, Split, edited
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import SourceFile
 from tests.alike import loaded
 
 HEAD = "import logging\nimport random\nimport time\n\nimport torch\n\nlog = logging.getLogger('books')\nTIMES, SEEN = [], {'n': []}\n\n\n"
@@ -679,8 +678,8 @@ def test_what_other_files_may_read_meanwhile_is_added_to_there(
         compiled = torch.compile(module.__dict__["Model"](), backend="eager")
         for _ in range(12):
             compiled(torch.ones(2, 4))
-    sources = (*lens.recording.sources, SourceFile(str(tmp_path / "lib.py"), beside))
-    offers = observed(replace(lens.recording, sources=sources), Ownership((str(tmp_path),))).offers
+    own, loaded = Ownership((str(tmp_path),)), {str(tmp_path / "lib.py"): beside}
+    offers = observed(lens.recording, own, loaded=loaded).offers
     assert any(isinstance(one.edit, Split) for one in offers) == is_offered
 
 

@@ -33,7 +33,7 @@ from compiler_lens.measure.fix.plan import ALL, RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Recording, Results, SourceFile, SourceLine
+from compiler_lens.recording.model import Recording, Results, SourceLine
 
 _SHOWN = 3  # lines of what a program printed last
 _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
@@ -438,12 +438,12 @@ class _Runs:
             self._tell("the program without torch.compile, for what its functions return")
             ended = self._run(is_eager=True, observe=frozenset(self._texts))
             self._called = named(ended.outcome.called, self._texts)
-        recording = _with_texts(self._recording_of(seen), self._loaded)
-        return replace(seen, offers=observed(recording, self._asked.own, self._called).offers)
+        found = observed(self._recording_of(seen), self._asked.own, self._called, self._loaded)
+        return replace(seen, offers=found.offers)
 
     def _seen(self, ended: Ended) -> Observed:
-        outcome, recording = ended.outcome, _with_texts(ended.recording, self._loaded)
-        seen = observed(recording, self._asked.own, self._called)
+        outcome = ended.outcome
+        seen = observed(ended.recording, self._asked.own, self._called, self._loaded)
         results = outcome.results if self._reference else Results.UNKNOWN
         return replace(
             seen,
@@ -455,13 +455,6 @@ class _Runs:
             error_line=outcome.error_line,
             calls=outcome.calls,
         )
-
-
-def _with_texts(recording: Recording, texts: Texts) -> Recording:
-    """Return a recording with files that nothing of it points to: what they do may speak against a change."""
-    known = {source.file for source in recording.sources}
-    more = (SourceFile(file, text) for file, text in texts.items() if file not in known)
-    return replace(recording, sources=(*recording.sources, *more))
 
 
 def _is_same(ended: Ended) -> bool:
