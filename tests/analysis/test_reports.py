@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from compiler_lens import Lens, load
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.uses import makes_text
 from compiler_lens.facts.recompiles.fixes import CauseClass, fix_table
 from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import (
@@ -30,6 +31,7 @@ from compiler_lens.recording.model import (
     SourceLine,
     Symbol,
 )
+from compiler_lens.recording.source_text import Sources
 from compiler_lens.render.console import view
 from compiler_lens.render.console.page import page_for
 from compiler_lens.views.advice import changed
@@ -817,6 +819,55 @@ def test_a_size_that_a_loop_pins_is_not_advised_to_be_dynamic(options):
     assert f"Line {cause.pinned.line} needs x.shape[0]" in cause.fix.why
     offered = observed(recording, Ownership((__file__,)))
     assert (offered.offers, [one.change for one in offered.not_tried]) == ((), [cause.fix.change])
+
+
+def named(x):
+    n = x.shape[0]
+    key = f"level-{n}"
+    return x.sum() * len(key)
+
+
+def looked_up(x, seen={2: 3}):  # noqa: B006 -- nobody writes it
+    if x.shape[0] in seen:
+        return x + 1
+    return x.sum()
+
+
+@pytest.mark.parametrize("function", [named, looked_up])
+def test_a_size_in_a_text_or_a_key_has_advice_for_that(function):
+    (cause,) = causes(recorded(lambda: called_with_sizes(function)))
+    assert cause.pinned
+    assert f"Line {cause.pinned.line} makes a text of x.shape[0], or looks it up as a key" in cause.fix.why
+    assert "of something that does not vary" in cause.fix.change
+    assert not any(word in cause.fix.change for word in ("whole dimension", "body of a loop", "{"))
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("key = 'level ' + str(n)", True),
+        ("key = 'level {}'.format(n)", True),
+        ("key = 'level %d' % n", True),
+        ("table = self.tables.get((n, m))", True),
+        ("if n in self.seen: x = x.view(n)", True),
+        ("value = self.options.get('size', n)", False),
+        ("if mode in ('a', 'b'): x = x.view(n)", False),
+        ("x = x.view(n)", False),
+        ("parts = {str(i): x[i] for i in range(n)}", False),
+        ("for i in range(n): print(f'{i}')", False),
+    ],
+)
+def test_what_makes_a_text_or_a_key(code, expected):
+    assert makes_text(Sources({"/app/a.py": f"def f(self, x, n, m):\n    {code}\n"}), "/app/a.py", 2) == expected
+
+
+def rows(x):
+    return [x[i].sum() for i in range(x.shape[0]) if f"{i}"]
+
+
+def test_a_loop_over_a_size_that_also_makes_texts_is_a_loop():
+    (cause,) = causes(recorded(lambda: called_with_sizes(rows)))
+    assert "compile the body of a loop" in cause.fix.change
 
 
 def test_a_size_that_is_free_is():

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from compiler_lens import Lens
 from compiler_lens.facts.measured.bookkeeping import function_at, split
@@ -621,10 +622,65 @@ def test_a_function_is_made_two_with_all_lists_and_of_several_functions_also_wit
         for compiled in [torch.compile(module.__dict__[name](), backend="eager") for name in names]:
             for _ in range(4):
                 compiled(torch.ones(2, 4))
-    offers = observed(lens.recording, Ownership((str(tmp_path),))).offers
+    sources = tuple(one for one in lens.recording.sources if one.file == file)  # this file names such lists, too
+    offers = observed(replace(lens.recording, sources=sources), Ownership((str(tmp_path),))).offers
     splits = [(one.edit.name, one.edit.collected) for one in offers if isinstance(one.edit, Split)]
     assert splits == expected
     assert all(("within it" in one.price) == bool(one.edit.collected) for one in offers if isinstance(one.edit, Split))
+
+
+HISTORY = """
+from reg import penalty
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.history = []
+
+    def forward(self, x):
+        self.history.append(x.amin())
+        return x * 2
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = Layer()
+
+    def forward(self, x):
+        return self.layer(x) + penalty(self)
+"""
+NO_PENALTY = "def penalty(model):\n    return 0.0\n"
+
+
+@pytest.mark.parametrize(
+    ("beside", "is_offered"),
+    [
+        (NO_PENALTY, True),
+        ("def penalty(model):\n    return model.layer.history[-1]\n", False),
+        ("def penalty(model):\n    return getattr(model.layer, 'history')[-1]\n", False),
+        (NO_PENALTY + "\nclass Other:\n    def last(self):\n        return self.history[-1]\n", True),
+        (NO_PENALTY + "\nimport books\nprint(books.net.layer.history)\n", True),  # which runs when it is imported
+        ("penalty = None\n", False),  # where the function is does not show: it is given the model
+    ],
+)
+def test_what_other_files_may_read_meanwhile_is_added_to_there(
+    beside: str, is_offered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, text = str(tmp_path / "books.py"), HEAD + HISTORY
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+    other = ModuleType("reg")
+    exec(NO_PENALTY, other.__dict__)
+    monkeypatch.setitem(sys.modules, "reg", other)
+    module = ModuleType("books")
+    exec(compile(text, file, "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        compiled = torch.compile(module.__dict__["Model"](), backend="eager")
+        for _ in range(12):
+            compiled(torch.ones(2, 4))
+    own, loaded = Ownership((str(tmp_path),)), {str(tmp_path / "lib.py"): beside}
+    offers = observed(lens.recording, own, loaded=loaded).offers
+    assert any(isinstance(one.edit, Split) for one in offers) == is_offered
 
 
 NOT_IN_TWO = {

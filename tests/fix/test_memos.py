@@ -40,9 +40,9 @@ for start in range(10):
 KEPT = "TABLES[(start, n)] = torch.outer(steps, torch.ones(dim)).cos()"
 
 
-def offered(text: str, code: str = KEPT) -> str | None:
+def offered(text: str, code: str = KEPT, **beside: str) -> str | None:
     line = [one.strip() for one in text.split("\n")].index(code) + 1
-    found = unmemoized(SourceLine("/app/model.py", line, "table", code), Sources({"/app/model.py": text}))
+    found = unmemoized(SourceLine("/app/model.py", line, "table", code), Sources({"/app/model.py": text, **beside}))
     return found and "\n".join(found[0].after)
 
 
@@ -83,6 +83,42 @@ def test_what_is_no_such_thing_is_left(was: str, then: str) -> None:
     assert offered(TABLES.replace(was, then)) is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "model.TABLES[3, 4] = torch.ones(4)",
+        "from model import TABLES as known\nknown.update(loaded)",
+        "from .model import *\nTABLES.setdefault(key, value)",
+        "setattr(model, 'TABLES', {})",
+        "model.table(0, 4, 3).mul_(2)",
+        "one = table(0, 4, 3)\none[0] = 2",
+        "table(0, 4, 3).data.clamp_(0, 1)",
+        "torch.add(x, 1, out=table(0, 4, 3))",
+    ],
+)
+def test_what_another_file_changes_is_still_read(line: str) -> None:
+    assert offered(TABLES, tune=f"import torch\nimport model\n\n{line}\n") is None
+
+
+def test_what_another_file_calls_alike_is_something_else() -> None:
+    assert offered(TABLES, other="TABLES = {}\nTABLES[3] = 4\nprint(model.table(0, 4, 3).mul(2))\n") is not None
+
+
+def test_a_result_that_the_file_itself_changes_is_kept() -> None:
+    assert offered(TABLES + "\n\ndef tune(n):\n    table(0, n, 3).mul_(2)\n") is None
+
+
+def test_a_result_of_a_module_that_is_called_is_kept_where_it_is_changed() -> None:
+    head, body = TABLES.split("def table(")
+    method = ("def forward(self, " + body.partition("@torch")[0]).replace("TABLES", "self.kept").replace("\n", "\n    ")
+    text = f"{head}class Table(torch.nn.Module):\n    {method}"
+    code = KEPT.replace("TABLES", "self.kept")
+    assert offered(text, code) is not None
+    used = "class Net:\n    def __init__(self):\n        self.rope = Table()\n\n    def forward(self, n):\n        one = self.rope(0, n, 3)\n"
+    assert offered(text, code, net=f"{used}        return one.mul(2)\n") is not None
+    assert offered(text, code, net=f"{used}        return one.mul_(2)\n") is None
+
+
 def test_what_a_dict_then_lacks_is_no_difference_and_all_else_is_compared() -> None:
     every = [
         Kept("object", 0, 0, [1], "", name) for name in ("len(TABLES)", "TABLES[(0, 4)]", "net.seen", "len(net.TABLE)")
@@ -102,4 +138,4 @@ def test_fix_ends_the_recompiles_of_each_key(
     assert found["best"]["before"]["eager_functions"] == 1
     assert found["best"]["after"] == {"graph_breaks": 0, "recompiles": 1, "eager_functions": 0}
     assert found["best"]["results"] == "equal"
-    assert "keeps nothing in `TABLES`" in found["tried"][0]["price"]
+    assert "keeps nothing in `TABLES`; it does not read any more what is there" in found["tried"][0]["price"]

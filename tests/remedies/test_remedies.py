@@ -17,8 +17,8 @@ from compiler_lens import Lens
 from compiler_lens.decode.graph_breaks import read_causes
 from compiler_lens.facts.breaks import remedies
 from compiler_lens.facts.breaks.raised import raised
-from compiler_lens.facts.breaks.remedies import Shown, for_line, remedy_for, remedy_table
-from compiler_lens.facts.breaks.rewrites import column_of_only, shown_at, used_later, words_for
+from compiler_lens.facts.breaks.remedies import Shown, for_later, for_line, remedy_for, remedy_table
+from compiler_lens.facts.breaks.rewrites import bounds_at, column_of_only, shown_at, used_later, words_for
 from compiler_lens.facts.data_file import read_data
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
@@ -426,6 +426,23 @@ def test_a_drawn_number_is_one_also_where_it_has_a_name():
     line = SourceLine("/app/model.py", 2, "f", "u = np.random.rand()")
     assert used_later(Sources({"/app/model.py": text}), line) is Shown.DRAWN
     assert used_later(Sources({"/app/model.py": text.replace("if u < p", "if p")}), line) is None
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        ("y = x * 2\n    return y[best:].sum()", "Line 4 has this number among the bounds of a slice"),
+        ("return x[0, :best + 1].sum()", "Line 3 has this number among the bounds of a slice"),
+        ("return x[:other].sum() + x[best:]", "Line 3 has"),
+        ("return x.sum() * best", ""),
+    ],
+)
+def test_a_number_that_another_line_slices_with_is_told_with_that_line(later, why):
+    text = f"def f(x, order, other):\n    best = order[0].item()\n    {later}\n"
+    line = SourceLine("/app/model.py", 2, "f", "best = order[0].item()")
+    remedy = remedy_table().remedies["bounds_of_slice"]
+    said = for_later(remedy, bounds_at(Sources({"/app/model.py": text}), line)).why
+    assert said.startswith(why or remedy.why)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from compiler_lens.facts.breaks.condition import computed_at
 from compiler_lens.facts.breaks.following import Beyond, Broken, Following, beyond
 from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, offered
-from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, for_line, remedy_for
+from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, for_later, for_line, remedy_for
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.unknown import taken_at
 from compiler_lens.facts.program.coverage import (
@@ -202,6 +202,7 @@ def _card(
     from compiler_lens.facts.breaks.fallout import is_of_comprehension
     from compiler_lens.facts.breaks.rewrites import (
         allows,
+        bounds_at,
         column_of_only,
         columns_at,
         rewrite,
@@ -215,9 +216,9 @@ def _card(
     column = _column(direct[0], place) if place else None
     if place and column is None and (is_branch or cause.gb_type in _OF_NUMBERS):
         column = column_of_only(known, place, is_branch=is_branch)
-    shown = shown_at(known, place, column) if place else None
+    shown, is_later = shown_at(known, place, column) if place else None, False
     if place and shown is None and cause.gb_type in _OF_NUMBERS:
-        shown = used_later(known, place)
+        shown, is_later = used_later(known, place), True
     traced = [event for event in direct if not is_of_backend(event)]  # a backend's stands at the end of its graph
     inside = Counter(inner for event in traced if (inner := _innermost(event)) is not None)
     owner = owner_of(direct[0].user_stack or ((place,) if place else ()), own, cause)
@@ -229,6 +230,7 @@ def _card(
     found = None if is_of_python else remedy_for(cause, shown)
     if found and place:
         found = for_line(found, place.code, words_for(known, place, whole.seen))
+        found = for_later(found, bounds_at(known, place) if is_later else None)
     is_rewritable = place is not None and is_own and (owner.is_yours or at_the_place)
     written = rewrite(cause, known, place, whole.seen) if place and is_rewritable else None
     if found and written and written.is_complete:  # beside code to write in its place

@@ -102,6 +102,7 @@ class RemedyTable(Struct, frozen=True):
     remedies: Mapping[str, Remedy]  # by name, in the file's order
     by_type: Mapping[str, tuple[Remedy, ...]]  # by registry type: those that ask for most first
     named: Mapping[str, str]  # by name: the change with what the user calls it, {asked}, {does} and {count} of a branch
+    later: Mapping[str, str]  # by name: why, of a number that line {line} uses
 
 
 @functools.cache
@@ -109,20 +110,20 @@ def remedy_table() -> RemedyTable:
     """Return the remedies of the package. Raise KeyError or TypeError for a name or a field that the file has wrong."""
     data = read_data(_FILE)
     settings = {name: Setting(**entry) for name, entry in data["settings"].items()}
-    remedies, named = {}, {}
+    remedies, named, later = {}, {}, {}
     for name, entry in data["remedies"].items():
         gb_types: list[str] = []
         for gb_type in entry.pop("gb_types"):
             gb_types += data["groups"][gb_type[1:]] if gb_type.startswith("@") else [gb_type]
         setting = settings[entry.pop("setting")] if "setting" in entry else None
-        named[name] = entry.pop("named", "")
+        named[name], later[name] = entry.pop("named", ""), entry.pop("later", "")
         shown = Shown(entry.pop("shown")) if "shown" in entry else None
         remedies[name] = Remedy(name=name, gb_types=tuple(gb_types), setting=setting, shown=shown, **entry)
     by_type: dict[str, tuple[Remedy, ...]] = {}
     for remedy in sorted(remedies.values(), key=lambda remedy: (not remedy.shown, not remedy.about)):
         for gb_type in remedy.gb_types:
             by_type[gb_type] = (*by_type.get(gb_type, ()), remedy)
-    return RemedyTable(remedies, by_type, named)
+    return RemedyTable(remedies, by_type, named, later)
 
 
 def remedy_for(cause: BreakCause, shown: Shown | None = None) -> Remedy | None:
@@ -139,6 +140,12 @@ def remedy_for(cause: BreakCause, shown: Shown | None = None) -> Remedy | None:
     gb_type = next((error for error in _ERRORS if plain.startswith(error)), cause.gb_type)
     fit = (r for r in remedy_table().by_type.get(gb_type, ()) if r.shown in {None, shown})
     return next((remedy for remedy in fit if re.search(remedy.about, said)), None)
+
+
+def for_later(remedy: Remedy, line: int | None) -> Remedy:
+    """Return a remedy as it is to be said of a number that another line uses; None: that is this line, or not known."""
+    later = remedy_table().later[remedy.name]
+    return replace(remedy, why=later.format(line=line)) if later and line is not None else remedy
 
 
 def for_line(remedy: Remedy, code: str, words: Mapping[str, str]) -> Remedy:

@@ -70,6 +70,17 @@ def collects(text: str, line: int) -> bool:
     return _collected(text, line) is not None
 
 
+def added_to(text: str, line: int) -> frozenset[str]:
+    """Return the name of the list that a line adds to, or of the attribute that holds it; none of another line."""
+    found = _collected(text, line)
+    if found is None:
+        return frozenset()
+    holder = found.owner
+    while isinstance(holder, ast.Subscript):
+        holder = holder.value
+    return frozenset({found.attribute or dotted(holder).rpartition(".")[2]})
+
+
 def _collected(text: str, line: int) -> Collected | None:
     site = site_in(text, line)
     call = added(site, site.statement, ADDING | {"update"}) if site else None

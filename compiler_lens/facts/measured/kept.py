@@ -69,6 +69,12 @@ def keeps(text: str, line: int) -> bool:
     return _kept(text, line) is not None
 
 
+def kept_in(text: str, line: int) -> frozenset[str]:
+    """Return the attributes that statements around a line set, which may wait; none of another line."""
+    found = _kept(text, line)
+    return found.written if found else frozenset()
+
+
 def keeping(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     """Return a text in which what keeps state waits where it is compiled, and the lines that do it after the call.
 

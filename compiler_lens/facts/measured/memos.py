@@ -13,13 +13,17 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_pure_call, of_torch, parameters
 from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.facts.measured.elsewhere import Attribute, class_around, is_mentioned, is_result_changed
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
 
 # Functions of torch's that make a tensor of numbers, or of tensors, and do nothing else.
 _MAKE = frozenset({"arange", "einsum", "eye", "full", "linspace", "logspace", "ones", "outer", "polar", "pow", "tensor",
                    "zeros"})  # fmt: skip
-IN_DICT = "compiled code computes it in each call, and keeps nothing in `{held}`"
+IN_DICT = (
+    "compiled code computes it in each call, of attributes as they are then, and keeps nothing in `{held}`; it does not"
+    " read any more what is there already, or what somebody else puts there"
+)
 
 
 class Memo(Struct, frozen=True):
@@ -34,10 +38,11 @@ class Memo(Struct, frozen=True):
 def unmemoized(at: SourceLine, known: Sources) -> tuple[Lines, str] | None:
     """Have compiled code compute what the function of a line keeps in a dict, and name that; None for other lines.
 
-    The dict is read by that function alone, and what it keeps is computed by torch of the function's arguments.
+    The dict is read by that function alone, and what it keeps is computed by torch of the function's arguments. No file
+    puts anything else into it, or changes in place what is in it.
     """
     memo = _memo(at, known)
-    if memo is None:
+    if memo is None or _is_anothers(memo, at, known):
         return None
     site = memo.site
     computed = [line for one in memo.body for line in _lines(site, one)]
@@ -46,6 +51,14 @@ def unmemoized(at: SourceLine, known: Sources) -> tuple[Lines, str] | None:
     if found is None:
         return None
     return Lines(at.file, site.line, found.before, found.after), memo.held
+
+
+def _is_anothers(memo: Memo, at: SourceLine, known: Sources) -> bool:
+    owner, _, name = memo.held.rpartition(".")
+    accessor = memo.site.function.name if memo.site.function else ""
+    made_of = class_around(memo.site.text, at.line)
+    held = Attribute(name, made_of if owner else "", at.file)
+    return is_mentioned(held, known) or is_result_changed(Attribute(accessor, made_of, at.file), known)
 
 
 def _lines(site: Site, one: ast.stmt) -> list[str]:

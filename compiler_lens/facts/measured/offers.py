@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -25,20 +26,22 @@ from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.bookkeeping import function_at, leaves_early, lines_of_books, name_at, split
 from compiler_lens.facts.measured.called import Called
-from compiler_lens.facts.measured.collected import INNER, collects
+from compiler_lens.facts.measured.collected import INNER, added_to, collects
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling, Mark
 from compiler_lens.facts.measured.draws import drawn_at
+from compiler_lens.facts.measured.elsewhere import Attribute, class_around, is_handed_on, is_read
 from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
-from compiler_lens.facts.measured.kept import keeps
+from compiler_lens.facts.measured.kept import keeps, kept_in
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
+from compiler_lens.facts.measured.reached import reached
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
-from compiler_lens.facts.measured.unanswered import waits
+from compiler_lens.facts.measured.unanswered import booked_in, waits
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
 from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
@@ -62,8 +65,19 @@ _TEXT, _ITEM = "number_in_text", "item"  # remedies
 _IMPORT = "`import torch`"  # among what a rewrite needs
 
 
-def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()) -> Observed:
-    """Return what a recording says of a run, and what it offers; `called` is what functions were given and returned."""
+def observed(
+    recording: Recording, own: Ownership, called: Sequence[Called] = (), loaded: edits.Texts = MappingProxyType({})
+) -> Observed:
+    """Return what a recording says of a run, and what it offers.
+
+    Args:
+        recording: the run.
+        own: what is the user's.
+        called: what functions were given and returned.
+        loaded: the user's files that it imported: what they do may speak against a change, also where nothing of it is
+            compiled.
+    """
+    known = Sources({**loaded, **sources(recording).texts})
     explained = explain(recording, user_paths=own.paths)
     functions = explained.coverage.functions
     eager = [one for one in functions if one.treatment in _NOT_COMPILED and (one.around or not one.generator)]
@@ -72,12 +86,12 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
     marks, computed = list(_last_resorts(recording, inner)), computed_lines(recording, own)
     disabling = Disabling(recording, own, computed)
     found = [
-        *_offered(recording, explained, own),
+        *_offered(recording, explained, known, own),
         *(offer for one in marks for offer in _marks(one, called)),
         *_wrappers(recording, inner, computed),
         *_disabled(recording, explained, disabling, own),
     ]
-    found += _splits([one.target for one in found], recording, own)
+    found += _splits([one.target for one in found], recording, known, own)
     found += _endings(dict.fromkeys(one.target for one in found), recording, own)
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
@@ -109,8 +123,10 @@ def _still_eager(function: Function, explained: Explanation) -> StillEager:
     return StillEager(function.name, function.reason, parts, report)
 
 
-def _offered(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[Offer | NotTried]:
-    known, seen = sources(recording), seen_tensors(recording)
+def _offered(
+    recording: Recording, explained: Explanation, known: Sources, own: Ownership
+) -> Iterator[Offer | NotTried]:
+    seen = seen_tensors(recording)
     for card in explained.cards:
         if not card.disabled:
             yield from _of_card(card, recording, known, seen, own)
@@ -120,7 +136,7 @@ def _offered(recording: Recording, explained: Explanation, own: Ownership) -> It
             yield from _of_failure(at, cause, known, seen, own)
     for report in explained.recompiles:
         for changed in _asking(report):
-            yield from _of_recompile(changed, recording, own)
+            yield from _of_recompile(changed, recording, known, own)
     yield from _of_first_calls(recording, known, own)
 
 
@@ -236,13 +252,12 @@ _COLLECTED = (
 )
 
 
-def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> Iterator[Offer]:
+def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own: Ownership) -> Iterator[Offer]:
     """Give the functions that torch.compile was given in two, where what only keeps books breaks a graph.
 
     The same change keeps what functions that they call add to lists. Whose lists those are does not show where several
     functions were given: each of them is then made two without that as well.
     """
-    known = sources(recording)
     given = list(dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)))
     for defined in given:
         text = known.texts.get(defined.file, "")
@@ -250,6 +265,7 @@ def _splits(targets: Sequence[Target], recording: Recording, own: Ownership) -> 
         kept = lines_of_books(text, name) if name else frozenset[int]()
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
+        inner = [(one, at) for one, at in inner if not _is_read_meanwhile(at, text, name, known)]
         lines: tuple[str, ...] = ()
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines
@@ -267,6 +283,15 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
     last = name.rpartition(".")[2]
     frames = (last, f"{last}{INNER}", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
     return target.frame in frames and (collects(text, at.line) or keeps(text, at.line) or waits(text, at.line))
+
+
+def _is_read_meanwhile(at: SourceLine, text: str, name: str, known: Sources) -> bool:
+    """Return whether other files may read, within the call, what a line would only put there after it."""
+    held = added_to(text, at.line) or kept_in(text, at.line) or booked_in(text, at.line)
+    owner = class_around(text, at.line)
+    compiled = reached(text, [name, f"{name}{INNER}", f"{name.rpartition('.')[2]}{INNER}"])
+    is_open = is_handed_on(text, compiled, known)
+    return is_open or any(is_read(Attribute(one, owner, at.file), known) for one in held)
 
 
 _ENDS = (
@@ -459,11 +484,13 @@ def _of_first_calls(recording: Recording, known: Sources, own: Ownership) -> Ite
             yield Offer(Target(at, CauseClass.MODULE_ATTRIBUTE.value), lines, IN_EACH_CALL, is_last_resort=True)
 
 
-def _of_recompile(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:
+def _of_recompile(
+    cause: RecompileCause, recording: Recording, known: Sources, own: Ownership
+) -> Iterator[Offer | NotTried]:
     target = _target_of(cause, recording)
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     if cause.cause is CauseClass.DICT_KEYS and cause.line and own.owns(cause.line.file):
-        memo = unmemoized(cause.line, sources(recording))
+        memo = unmemoized(cause.line, known)
         if memo:
             lines, held = memo
             offers.append(Offer(target, lines, IN_DICT.format(held=held), leaves=held.rpartition(".")[2]))

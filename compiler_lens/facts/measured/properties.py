@@ -12,35 +12,39 @@ from collections.abc import Iterator
 from compiler_lens.facts.breaks.rewrites.site import Site, number_at, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted, is_pure_call
 from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.facts.measured.elsewhere import Attribute, is_changed
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources, syntax_if_known
 
 _NAMES = ("cached_property", "functools.cached_property")
 _OF_NUMBERS = frozenset({"len", "min", "max", "sum", "abs", "int", "float", "bool", "math.ceil", "math.floor"})
-RECOMPUTED = "it is computed each time it is read, of attributes as they are then"
+RECOMPUTED = (
+    "it is computed each time it is read, of attributes as they are then; to assign or delete it raises from now on,"
+    " and what is changed in place in what it returned is lost"
+)
 IN_EACH_CALL = "compiled code computes it in each call, of attributes as they are then, and keeps nothing"
 
 
 def uncached(at: SourceLine, cause: BreakCause, known: Sources) -> Lines | None:
     """Write `@property` for the `@cached_property` that a line reads of its own object; None where it may not be one.
 
-    What it returns is computed from attributes alone, so it is the same as long as they are.
+    What it returns is computed from attributes alone, so it is the same as long as they are. A property keeps nothing
+    that any other file stores in it, or in what it returned.
     """
     site = site_at(known, at) if cause.gb_type == "Unsupported context manager" else None
     tree = syntax_if_known(site.text) if site else None
     number = number_at(tree.body, at.line) if tree else None
-    if site is None or tree is None or number is None or not isinstance(tree.body[number], ast.ClassDef):
+    owner = tree.body[number] if tree and number is not None else None
+    if site is None or not isinstance(owner, ast.ClassDef):
         return None
-    others = [one for one in tree.body if isinstance(one, ast.ClassDef) and not _may_be(one, tree.body[number])]
-    elsewhere = {n for one in others for n in ast.walk(one) if dotted(n).startswith("self.")}
-    attributes = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n not in elsewhere]
-    written = {n.attr for n in attributes if not isinstance(n.ctx, ast.Load)}
     read = {n.attr for n in ast.walk(site.statement) if isinstance(n, ast.Attribute) and dotted(n.value) == "self"}
-    marks = [mark for name, mark in _cached(tree.body[number]) if name in read - written]
+    marks = [(name, mark) for name, mark in _cached(owner) if name in read]
+    marks = [(name, mark) for name, mark in marks if not is_changed(Attribute(name, owner.name, at.file), known)]
     if len(marks) != 1:
         return None
-    line = site.text.split("\n")[marks[0].lineno - 1].strip()
-    return Lines(at.file, marks[0].lineno, (line,), ("@property",)) if line.lstrip("@ ") in _NAMES else None
+    ((_, mark),) = marks
+    line = site.text.split("\n")[mark.lineno - 1].strip()
+    return Lines(at.file, mark.lineno, (line,), ("@property",)) if line.lstrip("@ ") in _NAMES else None
 
 
 def unkept(at: SourceLine, known: Sources) -> Lines | None:
@@ -80,12 +84,6 @@ def _is_of_self(site: Site, value: ast.expr) -> bool:
     """Whether a value is computed by torch from attributes of `self`."""
     names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
     return names <= {"self", site.torch} and all(is_pure_call(call) for call in calls_in(value))
-
-
-def _may_be(one: ast.ClassDef, other: ast.stmt) -> bool:
-    """Whether one class is another, or may be made of it."""
-    name = getattr(other, "name", "")
-    return one is other or name in {dotted(base).rpartition(".")[2] for base in one.bases}
 
 
 def _cached(of: ast.stmt) -> Iterator[tuple[str, ast.expr]]:

@@ -79,6 +79,15 @@ def waits(text: str, line: int) -> bool:
     return tree is not None and _method_at(tree, _calls(text, tree), line) is not None
 
 
+def booked_in(text: str, line: int) -> frozenset[str]:
+    """Return the attributes of the method that keeps books which a line calls, or stands in; none of another line."""
+    tree = parsed(text)
+    calls = _calls(text, tree) if tree else ()
+    method = _method_at(tree, calls, line) if tree else None
+    found = _later(tree, [one for one in calls if one.method is method]) if tree and method else None
+    return attributes_of(found.functions if found else {method} if method else frozenset())
+
+
 def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     """Return a text in which calls of a method wait where they are compiled, and the lines that make them.
 

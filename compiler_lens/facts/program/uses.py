@@ -13,6 +13,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _DEEPEST = 3  # calls that a number is followed through
 _ARITHMETIC = frozenset(("int", "float", "min", "max", "abs", "round"))
 _CONTAINERS = frozenset(("ModuleList", "ModuleDict", "ParameterList", "ParameterDict", "list", "dict", "tuple"))
+_OF_TEXTS_AND_KEYS = frozenset(("str", "repr", "format", "get", "setdefault"))
 # torch's functions and methods that take sizes, and read no tensor there.
 SIZED = frozenset((
     "view", "reshape", "expand", "repeat", "unflatten", "zeros", "ones", "empty", "full", "new_zeros", "new_ones",
@@ -58,6 +59,42 @@ def uses(texts: Sources, file: str, line: int, subject: str, entered: Sequence[D
         if function := texts.syntax_of(file, first):
             found |= _Reader(texts, file, path[-1] if len(path) > 1 else "").of(function, {subject}, _DEEPEST)
     return frozenset(found)
+
+
+def makes_text(texts: Sources, file: str, line: int) -> bool:
+    """Return whether the statement at a line makes a text of values, or asks a dict for a key, and has no loop."""
+    here = texts.function_at(file, line)
+    function = texts.syntax_of(file, here.first) if here else None
+    around = [n for n in ast.walk(function) if isinstance(n, ast.stmt) and _has(n, line)] if function else []
+    if not around:
+        return False
+    innermost = min(around, key=lambda one: (one.end_lineno or one.lineno) - one.lineno)
+    every = [innermost, *(n for one in _head(innermost) for n in ast.walk(one))]
+    return any(map(_is_text_or_key, every)) and not any(map(_is_loop, every))
+
+
+def _is_loop(node: ast.AST) -> bool:
+    return isinstance(node, (ast.For, ast.comprehension)) or (isinstance(node, ast.Call) and _called(node) == "range")
+
+
+def _has(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _head(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the parts of a statement that are no statements in it."""
+    yield from (one for one in ast.iter_child_nodes(statement) if not isinstance(one, (ast.stmt, ast.ExceptHandler)))
+
+
+def _is_text_or_key(node: ast.AST) -> bool:
+    match node:
+        case ast.FormattedValue() | ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+            return True
+        case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Name() | ast.Attribute()]):
+            return True
+        case ast.Call(args=[first, *_]) if not isinstance(first, ast.Constant):
+            return _called(node) in _OF_TEXTS_AND_KEYS
+    return False
 
 
 class _Reader:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.program.coverage import FunctionName
-from compiler_lens.facts.program.uses import Use
+from compiler_lens.facts.program.uses import Use, makes_text
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
 from compiler_lens.facts.recompiles.guard_values import FROM_NUMPY, EntryValues, authored
 from compiler_lens.facts.recompiles.recompile_facts import Decided, Facts
@@ -189,7 +189,8 @@ def _holder(decided: Decided, facts: Facts) -> _Holder:
 def _pinned_by(kind: CauseClass, known: Known, group: Sequence[Decided], facts: Facts) -> str:
     """Return the name of the fix for what a line needs as a number: a size, an index, or which of several it picks."""
     if kind is not CauseClass.INT_ARGUMENT or not known.pinned:
-        return "pinned"
+        is_text = known.pinned is not None and makes_text(facts.texts, known.pinned.file, known.pinned.line)
+        return "pinned_text" if is_text else "pinned"
     values = facts.values.get(group[0].recompile.compile_id, EntryValues())
     kinds = {of for base in _INDEXED.findall(known.pinned.code) if (of := values.kind(base))}
     is_picked = bool(kinds - _TENSORS) if kinds else Use.KEY in known.uses

@@ -89,7 +89,7 @@ OTHERS = frozenset((
     "counted", "counted_in_module", "counted_int_in_module", "no_number", "int_in_module", "int_elsewhere",
     "counted_int_elsewhere", "unrolled",
     "unrolled_in_module",
-    "pinned", "not_lr",
+    "pinned", "pinned_text", "not_lr",
     "another_kind", "inference_of_which", "optimizer_state", "after_a_break", "prefill_and_decode",
     "array_size", "array_dtype", "array_rank", "array_layout", "array_or_number", "array_zero_one",
     "held", "counted_held", "learned", "pinned_key", "pinned_index", "pinned_number",

@@ -63,6 +63,7 @@ class Outcome(Struct, frozen=True):
     """How it went."""
 
     script: str = ""  # the file that the program begins with
+    loaded: tuple[str, ...] = ()  # files of the modules that it imported, where it ran as it is
     calls: int = 0
     results: Results = Results.UNKNOWN
     difference: Difference | None = None

@@ -11,6 +11,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import recorded
+from compiler_lens.capture.sources import is_kept
 from compiler_lens.capture.torch_api import settings
 from compiler_lens.capture.torch_api.measuring import guards_untimed, import_inductor
 from compiler_lens.facts.measured.other_inputs import OtherInputs
@@ -130,6 +132,7 @@ class _Run(Struct, frozen=True):
             said = str(error)
         outcome = Outcome(
             _script(self.plan),
+            () if self.plan.reference else _loaded(),
             self.watch.calls,
             said=tuple(self.log.said),
             called=self.observer.called,
@@ -196,6 +199,13 @@ def _script(plan: Plan) -> str:
     except ImportError:  # which the program raised, too
         return ""
     return (spec.origin if spec else None) or ""
+
+
+def _loaded() -> tuple[str, ...]:
+    """The files of all modules that may be the user's."""
+    modules: list[object] = list(sys.modules.values())  # the program may put anything there
+    files = (vars(one).get("__file__") for one in modules if isinstance(one, ModuleType))
+    return tuple(sorted({file for file in files if type(file) is str and file.endswith(".py") and is_kept(file)}))
 
 
 def _is_success(error: BaseException) -> bool:

@@ -83,6 +83,7 @@ class _Runs:
         self._expected = 0  # runs that were said to come
         self._reference = ""
         self._texts: Texts = {}
+        self._loaded: Texts = {}  # of the user's files that it imports, compiled or not
         self._printed: Known | None = None  # by the program as it is
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
@@ -114,6 +115,7 @@ class _Runs:
             raise UsageError(ended.outcome.error)
         if ended.outcome.is_met:
             self._processes.one_at_a_time()
+        self._loaded = dict(_read(file for file in ended.outcome.loaded if self._asked.own.owns(file)))
         is_eager = bool(ended.outcome.error)
         if is_eager:
             self._reference_without_compile(ended)
@@ -448,10 +450,12 @@ class _Runs:
             self._tell("the program without torch.compile, for what its functions return")
             ended = self._run(is_eager=True, observe=frozenset(self._texts))
             self._called = named(ended.outcome.called, self._texts)
-        return replace(seen, offers=observed(self._recording_of(seen), self._asked.own, self._called).offers)
+        found = observed(self._recording_of(seen), self._asked.own, self._called, self._loaded)
+        return replace(seen, offers=found.offers)
 
     def _seen(self, ended: Ended) -> Observed:
-        seen, outcome = observed(ended.recording, self._asked.own, self._called), ended.outcome
+        outcome = ended.outcome
+        seen = observed(ended.recording, self._asked.own, self._called, self._loaded)
         results = outcome.results if self._reference else Results.UNKNOWN
         return replace(
             seen,

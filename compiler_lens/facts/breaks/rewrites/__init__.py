@@ -14,7 +14,7 @@ from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.nothing import early_return
 from compiler_lens.facts.breaks.rewrites.put_off import allows
-from compiler_lens.facts.breaks.rewrites.shown import column_of_only, columns_at, shown_at, used_later
+from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.facts.breaks.rewrites.tells import words_for
 from compiler_lens.facts.breaks.rewrites.texts import one_text
@@ -25,6 +25,7 @@ __all__ = [
     "Rewrite",
     "allows",
     "alternative",
+    "bounds_at",
     "column_of_only",
     "columns_at",
     "rewrite",

@@ -109,6 +109,17 @@ def used_later(sources: Sources, at: SourceLine) -> Shown | None:
     return None
 
 
+def bounds_at(sources: Sources, at: SourceLine) -> int | None:
+    """Return the first line below one that has in a slice the name which that assigns; None if there is none."""
+    site = _site(sources, at)
+    match site.statement if site else None:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            slices = (n for n in ast.walk(site.function) if isinstance(n, ast.Slice)) if site and site.function else ()
+            lines = (n.lineno for n in slices if any(getattr(one, "id", "") == name for one in ast.walk(n)))
+            return min((line for line in lines if line > at.line), default=None)
+    return None
+
+
 _POSTFIX = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 
 
