@@ -17,7 +17,7 @@ from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.overview.unintended import Unintended
-from compiler_lens.facts.program.coverage import GENERATOR, Function, FunctionName
+from compiler_lens.facts.program.coverage import GENERATOR, Function, FunctionName, Treatment
 from compiler_lens.facts.program.owners import Owner, Whose
 from compiler_lens.facts.recompiles.causes import RecompileCause, Step
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -96,9 +96,7 @@ def advice(finding: Finding) -> Advice:  # noqa: PLR0911 -- one for each kind
         case kinds.FrameFailed():
             return _failed(evidence)
         case Function():
-            what = f"runs entirely in eager: {_reason(evidence.reason)}.{_of(evidence.owner)}"
-            change = _ON_AGAIN.get(evidence.reason.rstrip("."), evidence.owner.change)
-            return Advice(_function(evidence.name), what=what, change=change)
+            return _eager(evidence)
         case kinds.NothingSeen():
             change = (
                 "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`. It"
@@ -119,8 +117,26 @@ _DISABLED = (
     "`torch._dynamo.config.disable` is True. `TORCH_COMPILE_DISABLE=1` in the environment sets it: unset that, or"
     " set it to False where the program begins."
 )
+_MODE = (
+    "Call it outside of the `with` block of a TorchDispatchMode, such as FlopCounterMode: within one torch compiles"
+    " nothing."
+)
 # torch/_dynamo/convert_frame.py says no more than this, whoever set it.
-_ON_AGAIN: Mapping[str, str] = {"Dynamo tracing is disabled": _DISABLED}
+_ON_AGAIN: Mapping[str, str] = {
+    "Dynamo tracing is disabled": _DISABLED,
+    "non-infra torch dispatch mode present, this is not supported today in torch.compile": _MODE,
+}
+# torch marks the code that it passed over, and looks at it no more (torch/csrc/dynamo/eval_frame_cpp.cpp).
+_FOR_GOOD = " That is for good, also for calls that fit what was compiled, until `torch._dynamo.reset()`."
+
+
+def _eager(function: Function) -> Advice:
+    """What runs eagerly though nothing broke it: always, or since torch passed over what was compiled."""
+    since = function.treatment is Treatment.PASSED_OVER
+    how = "was compiled, and every call since torch passed over it ran eagerly" if since else "runs entirely in eager"
+    what = f"{how}: {_reason(function.reason)}.{_FOR_GOOD if since else ''}{_of(function.owner)}"
+    change = _ON_AGAIN.get(function.reason.rstrip("."), function.owner.change)
+    return Advice(_function(function.name), what=what, change=change)
 
 
 def _reason(text: str) -> str:

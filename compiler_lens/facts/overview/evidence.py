@@ -171,8 +171,9 @@ _OF_CAUSE: Mapping[CauseClass, str] = {
     cause: "recompile-" + _OTHERWISE.get(cause, cause.name.lower().replace("_", "-")) for cause in CauseClass
 }
 _LIMIT = "function-at-recompile-limit"  # without a recompile that a report could be about
+_PASSED_OVER = "function-passed-over"
 
-RULES = (*_OF_TYPE.values(), *_OF_CAUSE.values(), *(doubt.value for doubt in Doubt), _LIMIT)
+RULES = (*_OF_TYPE.values(), *_OF_CAUSE.values(), *(doubt.value for doubt in Doubt), _LIMIT, _PASSED_OVER)
 
 
 def rule_of(evidence: Evidence) -> str:
@@ -183,6 +184,8 @@ def rule_of(evidence: Evidence) -> str:
         return _OF_CAUSE[evidence.causes[0].cause]
     if isinstance(evidence, Function) and evidence.treatment is Treatment.LIMIT:
         return _LIMIT
+    if isinstance(evidence, Function) and evidence.treatment is Treatment.PASSED_OVER:
+        return _PASSED_OVER
     if isinstance(evidence, Unintended):
         return evidence.doubt.value
     return _OF_TYPE[type(evidence)]

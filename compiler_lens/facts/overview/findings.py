@@ -209,6 +209,7 @@ def _functions(covered: Coverage, reports: tuple[RecompileReport, ...]) -> Itera
         if not (function.around or any(frame.breaks or frame.suppressed for frame in function.frames)):
             is_heavy = function.own and not function.generator
             yield Finding(Severity.HIGH if is_heavy else Severity.LOW, function)
+    yield from (Finding(Severity.HIGH, function) for function in covered.treated(Treatment.PASSED_OVER))
     for function in covered.treated(Treatment.UNFINISHED):
         left = [frame for frame in function.frames if frame.outcome is Outcome.UNFINISHED]
         yield from (Finding(Severity.INFO, seen.Unfinished(frame)) for frame in left)

@@ -68,6 +68,7 @@ class Treatment(Enum):
     PARTLY_EAGER = "partly_eager"  # compiled up to some line, eager from there
     EAGER = "eager"  # skipped: nothing of it is compiled
     LIMIT = "recompile_limit"  # recompiled too often: eager since
+    PASSED_OVER = "passed_over"  # compiled, and eager since torch passed over it
     FAILED = "failed"
     TRACED = "traced"  # made into a graph by a call that compiles nothing
     EMPTY = "empty"  # nothing to compile
@@ -84,7 +85,7 @@ class Treatment(Enum):
         return self in {Treatment.TRACED, Treatment.EMPTY}
 
 
-_NOT_WHOLE = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT)
+_NOT_WHOLE = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.PASSED_OVER)
 
 
 class FunctionName(Struct, frozen=True, order=True):
@@ -122,6 +123,11 @@ class Frame(Struct, frozen=True):
         failed = (c for c in self.compilations if c.outcome is Outcome.SKIPPED and "fail_type" in c.metrics)
         skipped = (c for c in failed if c.compile_id not in told)
         return next((c for c in skipped if (c.config or {}).get(SUPPRESS_ERRORS) == "True"), None)
+
+    @property
+    def is_passed_over(self) -> bool:
+        """Whether torch passed over it before it gave it a number: what it does so for is no break and no error."""
+        return self.id.frame is None and self.resumes_at is None and self.outcome is Outcome.SKIPPED
 
     @property
     def reason(self) -> str:
@@ -246,6 +252,10 @@ def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
         # Dynamo looks at every Python frame below a compiled call, library ones too; nobody waits for those to compile.
         is_idle = outcome in {Outcome.SKIPPED, Outcome.TRACED, Outcome.EMPTY} and not breaks and not name.module
         (library if is_idle and not own.owns(group[0].file) else looked_at).append(frame)
+    # But for one that was compiled, as a module of torch's that the user gives to torch.compile.
+    compiled = {frame.name for frame in looked_at if frame.outcome is Outcome.COMPILED}
+    looked_at += [frame for frame in library if frame.name in compiled]
+    library = [frame for frame in library if frame.name not in compiled]
     functions = _functions(looked_at, own, sources(recording))
     asked_for = (e for e in recording.graph_breaks if e.user_stack and e.causes and is_disabling(e.causes[0]))
     disabled = dict.fromkeys(event.user_stack[-1] for event in asked_for)
@@ -329,6 +339,13 @@ def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...], graphs: int)
         return Treatment.EAGER
     if not graphs or outcomes == {Outcome.TRACED}:
         return next((Treatment(o.value) for o in _WITHOUT_GRAPHS if o in outcomes), Treatment.EMPTY)
+    return _compiled(frames, eager, graphs)
+
+
+def _compiled(frames: tuple[Frame, ...], eager: tuple[Lines, ...], graphs: int) -> Treatment:
+    """What became of a function that has graphs."""
+    if any(frame.is_passed_over for frame in frames):
+        return Treatment.PASSED_OVER
     if eager:
         return Treatment.PARTLY_EAGER
     is_cut = any(e.outcome is BreakOutcome.SPLIT for frame in frames for e in frame.breaks)
