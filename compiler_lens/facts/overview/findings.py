@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
@@ -258,7 +259,8 @@ def _cached_otherwise(recording: Recording) -> Iterator[Finding]:
 def _tiny(recording: Recording, covered: Coverage) -> Iterator[Finding]:
     tiny = {g.compile_id for g in recording.graphs if g.stage is model.GraphStage.DYNAMO and len(g.ops) <= _TINY}
     for function in covered.treated(Treatment.SPLIT, Treatment.PARTLY_EAGER):
-        small = sum(any(c.compile_id in tiny for c in frame.compilations) for frame in function.frames)
+        found = (f.id.epoch for f in function.frames if any(c.compile_id in tiny for c in f.compilations))
+        small = max(Counter(found).values(), default=0)  # a reset has torch make all of them again
         if small >= _MANY_TINY:
             yield Finding(Severity.LOW, seen.TinyGraphs(function, small))
 

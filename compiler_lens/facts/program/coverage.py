@@ -149,7 +149,7 @@ class Function(Struct, frozen=True):
     name: FunctionName
     frames: tuple[Frame, ...]
     treatment: Treatment
-    parts: int  # compiled pieces that it fell into: without recompiles, and of the two ways after a branch one
+    parts: int  # compiled pieces that it fell into: of one life of torch's, and of the two ways after a branch one
     eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
     own: bool = True  # the user's own, not a library's
     owner: Owner = Owner()  # whose it is; of a library's, what to do from where the user calls it
@@ -318,13 +318,18 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
 
 
 def _parts(frames: Iterable[Frame]) -> int:
+    """After a reset torch makes all of it again: these are no further parts."""
+    return max(map(_parts_of, grouped(frames, lambda frame: frame.id.epoch).values()), default=0)
+
+
+def _parts_of(frames: Sequence[Frame]) -> int:
     total = 0
     for at, group in grouped(frames, lambda frame: frame.resumes_at).items():
         sizes = [int(frame.graphs or frame.outcome is Outcome.COMPILED) for frame in group]
         # After a branch torch makes a resume function for either way; other breaks of one line follow each other.
         lines = ((f.name.file, line) for f in group for event in f.breaks for line in event.user_stack)
         breaks_again = any(line.line == at and line.file == file for file, line in lines)
-        total += sum(sizes) if at is None or breaks_again else max(sizes)
+        total += sum(sizes) if breaks_again else max(sizes)
     return total
 
 
@@ -339,14 +344,18 @@ def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...], graphs: int)
         return Treatment.EAGER
     if not graphs or outcomes == {Outcome.TRACED}:
         return next((Treatment(o.value) for o in _WITHOUT_GRAPHS if o in outcomes), Treatment.EMPTY)
-    return _compiled(frames, eager, graphs)
+    return _compiled(frames, eager)
 
 
-def _compiled(frames: tuple[Frame, ...], eager: tuple[Lines, ...], graphs: int) -> Treatment:
+def _compiled(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment:
     """What became of a function that has graphs."""
     if any(frame.is_passed_over for frame in frames):
         return Treatment.PASSED_OVER
     if eager:
         return Treatment.PARTLY_EAGER
-    is_cut = any(e.outcome is BreakOutcome.SPLIT for frame in frames for e in frame.breaks)
-    return Treatment.SPLIT if graphs > 1 or is_cut else Treatment.WHOLE
+    return Treatment.SPLIT if any(map(_is_cut, frames)) else Treatment.WHOLE
+
+
+def _is_cut(frame: Frame) -> bool:
+    is_part = frame.resumes_at is not None or frame.graphs > 1
+    return is_part or any(event.outcome is BreakOutcome.SPLIT for event in frame.breaks)
