@@ -335,7 +335,9 @@ def limit(report: RecompileReport) -> str:
     """Return how near the recompile limit is, or what runs eagerly since it was hit; empty where it is far."""
     if report.limit:
         since = "what fits no compilation runs eagerly since, with all it calls"
-        return f"it hit the recompile limit at [{report.limit}]: {since}"
+        usual = report.limit_name == "recompile_limit"
+        which = "the recompile limit" if usual else f"`torch._dynamo.config.{report.limit_name}`"
+        return f"it hit {which} at [{report.limit}]: {since}"
     if not report.is_near_limit:
         return ""
     used = f"{report.entries:,} of the {report.allowed:,} compilations that torch keeps of it are used"
