@@ -335,6 +335,7 @@ def limit(report: RecompileReport) -> str:
     """Return how near the recompile limit is, or what runs eagerly since it was hit; empty where it is far."""
     if report.limit:
         since = "what fits no compilation runs eagerly since, with all it calls"
+        since = "a call that fits no compilation raises since" if report.is_error else since
         usual = report.limit_name == "recompile_limit"
         which = "the recompile limit" if usual else f"`torch._dynamo.config.{report.limit_name}`"
         return f"it hit {which} at [{report.limit}]: {since}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from compiler_lens import Lens, explain
+from compiler_lens.facts.program.coverage import Treatment
 
 
 @pytest.fixture(autouse=True)
@@ -56,3 +57,27 @@ def test_the_usual_limit_is_told_as_such() -> None:
     said = screen(lens)
     assert "It hit the recompile limit at [0/4]" in said
     assert "or raise `torch._dynamo.config.recompile_limit`." in said
+
+
+def named(x: Tensor, name: str) -> Tensor:
+    return x * len(name)
+
+
+def calls(compiled: Callable[[Tensor, str], Tensor]) -> None:
+    for count in range(6):
+        compiled(torch.ones(3), "a" * count)
+
+
+@pytest.mark.parametrize("by", ["fullgraph", "setting"])
+def test_where_the_limit_is_an_error_the_call_raised_and_ran_not_even_eagerly(by: str) -> None:
+    settings = {"recompile_limit": 3, "fail_on_recompile_limit_hit": by == "setting"}
+    with Lens(strict=True) as lens, torch._dynamo.config.patch(**settings):
+        compiled = torch.compile(named, backend="eager", fullgraph=by == "fullgraph")
+        with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+            calls(compiled)
+    explained = explain(lens.recording)
+    assert [function.treatment for function in explained.coverage.functions] == [Treatment.FAILED]
+    said = screen(lens)
+    assert "limit hit: an error for anything new" in said
+    assert "It hit the recompile limit at [0/3]: a call that fits no compilation raises since." in said
+    assert "eager" not in said

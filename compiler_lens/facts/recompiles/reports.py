@@ -29,6 +29,7 @@ from compiler_lens.facts.recompiles.serving import Stage, stages
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recompile, Recording, SourceLine, Tried
 from compiler_lens.recording.own_files import is_machinery
+from compiler_lens.recording.torch_names import RAISED_AT_LIMIT
 
 _NEAR = 2  # of 8 compilations that torch keeps
 _LIMITS = ("recompile_limit", "cache_size_limit")  # its names in torch._dynamo.config, and before 2.6
@@ -48,6 +49,7 @@ class RecompileReport(Struct, frozen=True):
     seconds: float  # of all recompiles
     owner: Owner = Owner()  # whose the function is, or the call that brings what changed
     limit: CompileId | None = None  # where the recompile limit was hit: it runs eagerly since
+    is_error: bool = False  # what fits no compilation raises since, and runs not even eagerly
     limit_name: str = "recompile_limit"  # which of torch's limits that is
     repeats_breaks: int = 0  # graph breaks of recompilations at lines where the first compilation broke too
     entries: int = 0  # compilations of the frame that has most of them
@@ -132,7 +134,7 @@ def _report(
     causes = [cause_of(kind, subject, group, function, facts) for (kind, subject), group in groups.items()]
     frames = {facts.epochs.first(recompile.compile_id) for recompile in recompiles}
     ours = [c for c in members if facts.epochs.first(c.compile_id) in frames]
-    refused = [c for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT]
+    refused = [c for c in ours if _is_refused(c)]
     name = _name_of_limit(refused)
     causes = [_from_there(_of_limit(cause, name), owner) for cause in _with_all_changes(causes, recompiles)]
     repeated = 0
@@ -140,7 +142,7 @@ def _report(
         first = facts.epochs.first(this)
         before = {broken_at(b) for b in facts.breaks.get(first, ())} if first != this else set()
         repeated += sum(broken_at(b) in before for b in facts.breaks.get(this, ()))
-    made = Counter(facts.epochs.first(c.compile_id) for c in ours if c.outcome is not Outcome.RECOMPILE_LIMIT)
+    made = Counter(facts.epochs.first(c.compile_id) for c in ours if not _is_refused(c))
     return RecompileReport(
         function,
         tuple(sorted(causes, key=lambda cause: (cause.benign, -cause.seconds, -cause.count))),
@@ -149,6 +151,7 @@ def _report(
         sum(cause.seconds for cause in causes),
         owner,
         refused[0].compile_id if refused else None,
+        bool(refused) and refused[0].outcome is Outcome.FAILED,
         name,
         repeated,
         max(made.values(), default=0),
@@ -234,6 +237,11 @@ def _from_there(cause: RecompileCause, owner: Owner) -> RecompileCause:
     is_designed = owner.whose is Whose.BY_DESIGN and not cause.follows
     change = owner.change if is_designed else text.format(owner=owner.label, line=line)
     return replace(cause, fix=replace(cause.fix, change=change))
+
+
+def _is_refused(compilation: Compilation) -> bool:
+    is_error = compilation.outcome is Outcome.FAILED and RAISED_AT_LIMIT in compilation.reason
+    return is_error or compilation.outcome is Outcome.RECOMPILE_LIMIT
 
 
 def _name_of_limit(refused: Sequence[Compilation]) -> str:
