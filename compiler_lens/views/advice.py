@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.cards import BreakCard, marked_function
 from compiler_lens.facts.breaks.following import Known
 from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.raised import failure_of, raised
@@ -554,7 +554,21 @@ def _silent(evidence: object) -> Advice | None:
             what = f"holds nothing that is compiled: `{wrapper}` breaks the graph, and what it wraps runs eagerly."
             change = "Compile before you wrap: `model = torch.compile(model)` first, then DDP or `fully_shard` of that."
             return Advice(_function(function.name), what=what, change=change)
+        case kinds.MarkedAway():
+            return _marked_away(evidence)
     return None
+
+
+def _marked_away(evidence: kinds.MarkedAway) -> Advice:
+    """Nothing is compiled because a mark of the user's says so: where that is, and torch's hint."""
+    name, at = evidence.function.name, evidence.mark
+    called = f"`{marked_function(evidence.cause)}`" if marked_function(evidence.cause) else "what it calls"
+    what = f"`{name.name}` holds nothing that is compiled: "
+    what += f"a mark {'here ' if at else ''}keeps {called} out of the compiler."
+    hints = hints_for(evidence.cause, at.code if at else "", None, None)
+    subject = (At(at, Tone.STRONG),) if at else _function(name)
+    change = "Leave torch.compile out where the mark is meant."
+    return Advice(subject, one_line(at.code, 120) if at else "", what, change, hints=hints)
 
 
 def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind

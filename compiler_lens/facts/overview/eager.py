@@ -211,6 +211,8 @@ def _findings(summary: Summary) -> Iterator[EagerPart]:
                     yield EagerPart(name, Reason.NEVER_CALLED, extent, "", site.place)
             case seen.HoldsNothing(function):
                 yield EagerPart(function.name, Reason.WRAPPER, Extent.EVERY_CALL, "", None)
+            case seen.MarkedAway(function, cause, mark):
+                yield EagerPart(function.name, Reason.DISABLED, Extent.EVERY_CALL, cause.gb_type, mark)
             case _:
                 pass
 

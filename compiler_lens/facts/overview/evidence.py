@@ -13,6 +13,7 @@ from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import (
+    BreakCause,
     CachedOtherwise,
     CacheLayer,
     CacheOutcome,
@@ -58,6 +59,19 @@ class HoldsNothing(Struct, frozen=True):
 
     function: Function
     wrapper: str  # its class
+
+
+class MarkedAway(Struct, frozen=True):
+    """A module that runs others was compiled, and a mark keeps these out of the compiler: nothing is compiled."""
+
+    function: Function
+    cause: BreakCause
+    mark: SourceLine | None  # of the user's, where the function that it keeps out is defined
+
+    @property
+    def place(self) -> SourceLine | FunctionName:
+        """Where to look."""
+        return self.mark or self.function.name
 
 
 class StanceTaken(Struct, frozen=True):
@@ -132,7 +146,7 @@ class Unfinished(Struct, frozen=True):
 
 
 Evidence = (
-    NothingSeen | StanceTaken | NeverCalled | FrameFailed | FailureSuppressed | HoldsNothing | BreakCard
+    NothingSeen | StanceTaken | NeverCalled | FrameFailed | FailureSuppressed | HoldsNothing | MarkedAway | BreakCard
     | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs | PhaseDominates | DeviceIdle
     | DisabledOnPurpose | Unfinished | Unintended | CachedUnder
 )  # fmt: skip
@@ -145,6 +159,7 @@ _OF_TYPE: Mapping[type, str] = {
     FrameFailed: "frame-failed",
     FailureSuppressed: "failure-suppressed",
     HoldsNothing: "wrapper-holds-nothing",
+    MarkedAway: "all-disabled",
     BreakCard: "graph-break",  # where torch gives the break no number
     RecompileReport: "recompile-limit",  # else by its first cause
     Function: "function-eager",
@@ -201,6 +216,7 @@ def place_of(evidence: Evidence) -> SourceLine | None:
             | Function(name=place)
             | Unintended(place=place)
             | CachedUnder(place=place)
+            | MarkedAway(place=place)
         ):
             pass
         case RecompileReport():

@@ -13,7 +13,7 @@ from compiler_lens.facts.breaks.raised import failure_of
 from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.overview.unintended import Doubt, unintended
 from compiler_lens.facts.program.asked import calls_forward, never_called
-from compiler_lens.facts.program.coverage import Coverage, Treatment
+from compiler_lens.facts.program.coverage import Coverage, Function, Treatment
 from compiler_lens.facts.program.owners import Owner, owner_by_error, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.facts.recompiles.reports import RecompileReport
@@ -93,7 +93,7 @@ def findings(
     found = [
         *_stances(recording),
         *(Finding(Severity.HIGH, failure) for failure in failed),
-        *_hidden(covered),
+        *_hidden(covered, cards),
         *(_card(card) for card in cards if all(card is not failure.card for failure in failed)),
         *(_report(report, cards) for report in reports),
         *_functions(covered, reports),
@@ -147,7 +147,7 @@ def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]
 _WRAPPERS = frozenset(("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel", "Sequential"))
 
 
-def _hidden(covered: Coverage) -> Iterator[Finding]:
+def _hidden(covered: Coverage, cards: tuple[BreakCard, ...]) -> Iterator[Finding]:
     """What went wrong and nobody was told: failures that are suppressed, wrappers that hide what they wrap."""
     for frame in covered.frames:
         if failed := frame.suppressed:
@@ -160,7 +160,18 @@ def _hidden(covered: Coverage) -> Iterator[Finding]:
         module = function.frames[0].compilations[0].module or function.name.name.partition(".")[0]
         kind = module.removeprefix("FSDP")  # FSDP2 makes a class of its own of each
         if (kind in _WRAPPERS or kind != module) and any(frame.breaks for frame in function.frames):
-            yield Finding(Severity.HIGH, seen.HoldsNothing(function, module))
+            yield Finding(Severity.HIGH, _holds_nothing(function, module, cards))
+
+
+def _holds_nothing(
+    function: Function, module: str, cards: tuple[BreakCard, ...]
+) -> seen.HoldsNothing | seen.MarkedAway:
+    """A module that only runs others is no wrapper, and a mark of the user's is no wrapper's doing."""
+    ids = set(function.compile_ids)
+    marked = next((card for card in cards if card.disabled and not ids.isdisjoint(card.compile_ids)), None)
+    if marked and (marked.mark or module == "Sequential"):
+        return seen.MarkedAway(function, marked.cause, marked.mark)
+    return seen.HoldsNothing(function, module)
 
 
 def _failed(
