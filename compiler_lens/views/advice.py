@@ -379,6 +379,8 @@ def changed(cause: RecompileCause, *others: RecompileCause) -> str:
 
 def what_changed(cause: RecompileCause, *others: RecompileCause) -> str:
     """`x.shape[0]` changed (batch size)."""
+    if cause.cause is CauseClass.TORCH_ERROR:
+        return "torch found nothing that changed"
     if not (name := one_line(cause.subject, 80)):
         return "torch gave no reason"
     kinds = ", ".join(dict.fromkeys(kind_of(one) for one in (cause, *others) if one.cause is not CauseClass.OTHER))
