@@ -24,7 +24,7 @@ from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.groups import grouped
-from compiler_lens.recording.model import BreakOutcome, Compilation, Results, SourceLine, Stance, Tried
+from compiler_lens.recording.model import BreakOutcome, ChildProcess, Compilation, Results, SourceLine, Stance, Tried
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.doubts import unintended
@@ -513,6 +513,8 @@ def _uncalled(evidence: kinds.NeverCalled) -> Advice:
         return Advice(subject, what=f"gives `{name}` to torch.compile, and Dynamo is switched off.", change=_DISABLED)
     if site.is_generator:
         return Advice(subject, what=f"gives `{name}` to torch.compile, which runs eagerly all the same: {GENERATOR}")
+    if evidence.children:
+        return Advice(subject, what=_elsewhere(name, evidence.children), change=_IN_CHILDREN)
     what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
     change = "Call what torch.compile returned."
     if site.in_place:
@@ -527,6 +529,18 @@ def _uncalled(evidence: kinds.NeverCalled) -> Advice:
             change += f", or {called}, by `model.forward = torch.compile(model.forward)`"
         change += "."
     return Advice(subject, what=what, change=change)
+
+
+_IN_CHILDREN = "Record in the process that calls it: with `with compiler_lens.Lens() as lens:` round its calls there."
+
+
+def _elsewhere(name: str, children: Sequence[ChildProcess]) -> str:
+    """That nothing was called here, where it may have been called in processes that nobody recorded."""
+    places = list(dict.fromkeys(f"{at.file.rpartition('/')[2]}:{at.line}" for one in children if (at := one.place)))
+    started = f" ({joined(places, 3)})" if places else ""
+    what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler in this process. "
+    have = "have compiled" if any(one.compiled for one in children) else "may have called it"
+    return f"{what}Processes that it started{started} {have}, and are not recorded."
 
 
 def _suppressed(name: FunctionName, failed: Compilation) -> Advice:

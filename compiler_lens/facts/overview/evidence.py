@@ -17,6 +17,7 @@ from compiler_lens.recording.model import (
     CachedOtherwise,
     CacheLayer,
     CacheOutcome,
+    ChildProcess,
     Compilation,
     CompileSite,
     CudagraphOutcome,
@@ -88,6 +89,7 @@ class NeverCalled(Struct, frozen=True):
     calls_forward: bool | None = None  # of a module: whether another method of its class does; None: not known
     is_entered: bool = False  # the same function entered the compiler otherwise
     is_marked: bool = False  # a mark where it is defined has torch pass over it
+    children: tuple[ChildProcess, ...] = ()  # that are not recorded, and may have called it
 
 
 class CudagraphsSkipped(Struct, frozen=True):

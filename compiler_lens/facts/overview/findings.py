@@ -140,7 +140,8 @@ def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]
     if recording.eager_calls or not any(stance.name == _FORCE_EAGER for stance in recording.stances):
         for one in never_called(recording):
             calls = calls_forward(one.site, sources(recording))
-            yield Finding(severity, seen.NeverCalled(one.site, calls, one.is_entered, one.is_marked))
+            children = tuple(child for child in recording.children if child.compiled is not False)
+            yield Finding(severity, seen.NeverCalled(one.site, calls, one.is_entered, one.is_marked, children))
 
 
 # Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.
