@@ -19,7 +19,7 @@ from compiler_lens.recording.ids import NO_COMPILATION, CompileId, GraphStage
 from compiler_lens.recording.model import BreakOutcome, Compilation, GraphBreak, Outcome, SourceLine
 from compiler_lens.recording.resume_names import resume_name, resumed
 from compiler_lens.recording.source_text import Sources
-from compiler_lens.recording.torch_names import BACKWARD_SPAN
+from compiler_lens.recording.torch_names import BACKWARD_SPAN, RAISED_AT_LIMIT
 
 # What no event but our hooks' says of a frame.
 _HOOKS_OWN = ("backend", "options", "dynamic", "config", "module", "instance", "definition", "parameters", "door")
@@ -190,7 +190,8 @@ def _outcome(seen: _Seen, door: str) -> tuple[Outcome, str]:  # noqa: PLR0911 --
     if door and end is not None and end.result != "error":
         return (Outcome.COMPILED, "") if end.result == "code" else (Outcome.TRACED, _TRACED.format(door))
     fail_reason = figures.fail_reason or ""
-    if "recompile limit" in fail_reason.lower().replace("_", " "):
+    is_limit = "recompile limit" in fail_reason.lower().replace("_", " ")
+    if is_limit and not fail_reason.startswith(RAISED_AT_LIMIT):
         return Outcome.RECOMPILE_LIMIT, fail_reason
     skip = next((item for item in seen.breaks if item.outcome is BreakOutcome.SKIPPED_FRAME), None)
     told = skip.root.gb_type if skip else seen.failure.message if seen.failure else ""

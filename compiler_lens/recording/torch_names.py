@@ -119,3 +119,7 @@ def phase_of(name: str) -> Phase:
 UNREAD_METRICS = frozenset(("dynamo_config", "inductor_config", "functorch_config", "compiler_config",
                             "graph_node_shapes", "stack_trace", "exception_stack_trace", "pytorch_version",
                             "python_version", "triton_version", "cuda_version", "log_format_version"))  # fmt: skip
+
+# How the error begins that a call at the limit of recompiles raises, with fullgraph=True or fail_on_recompile_limit_hit
+# (torch/_dynamo/convert_frame.py): there nothing runs eagerly.
+RAISED_AT_LIMIT = "Hard failure due to "

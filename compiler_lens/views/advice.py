@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.cards import BreakCard, marked_function
 from compiler_lens.facts.breaks.following import Known
 from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.raised import failure_of, raised
@@ -17,14 +17,14 @@ from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.overview.unintended import Unintended
-from compiler_lens.facts.program.coverage import GENERATOR, Function, FunctionName
+from compiler_lens.facts.program.coverage import GENERATOR, Function, FunctionName, Treatment
 from compiler_lens.facts.program.owners import Owner, Whose
 from compiler_lens.facts.recompiles.causes import RecompileCause, Step
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.groups import grouped
-from compiler_lens.recording.model import BreakOutcome, Compilation, Results, SourceLine, Stance, Tried
+from compiler_lens.recording.model import BreakOutcome, ChildProcess, Compilation, Results, SourceLine, Stance, Tried
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.doubts import unintended
@@ -96,9 +96,7 @@ def advice(finding: Finding) -> Advice:  # noqa: PLR0911 -- one for each kind
         case kinds.FrameFailed():
             return _failed(evidence)
         case Function():
-            what = f"runs entirely in eager: {_reason(evidence.reason)}.{_of(evidence.owner)}"
-            change = _ON_AGAIN.get(evidence.reason.rstrip("."), evidence.owner.change)
-            return Advice(_function(evidence.name), what=what, change=change)
+            return _eager(evidence)
         case kinds.NothingSeen():
             change = (
                 "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`. It"
@@ -119,8 +117,26 @@ _DISABLED = (
     "`torch._dynamo.config.disable` is True. `TORCH_COMPILE_DISABLE=1` in the environment sets it: unset that, or"
     " set it to False where the program begins."
 )
+_MODE = (
+    "Call it outside of the `with` block of a TorchDispatchMode, such as FlopCounterMode: within one torch compiles"
+    " nothing."
+)
 # torch/_dynamo/convert_frame.py says no more than this, whoever set it.
-_ON_AGAIN: Mapping[str, str] = {"Dynamo tracing is disabled": _DISABLED}
+_ON_AGAIN: Mapping[str, str] = {
+    "Dynamo tracing is disabled": _DISABLED,
+    "non-infra torch dispatch mode present, this is not supported today in torch.compile": _MODE,
+}
+# torch marks the code that it passed over, and looks at it no more (torch/csrc/dynamo/eval_frame_cpp.cpp).
+_FOR_GOOD = " That is for good, also for calls that fit what was compiled, until `torch._dynamo.reset()`."
+
+
+def _eager(function: Function) -> Advice:
+    """What runs eagerly though nothing broke it: always, or since torch passed over what was compiled."""
+    since = function.treatment is Treatment.PASSED_OVER
+    how = "was compiled, and every call since torch passed over it ran eagerly" if since else "runs entirely in eager"
+    what = f"{how}: {_reason(function.reason)}.{_FOR_GOOD if since else ''}{_of(function.owner)}"
+    change = _ON_AGAIN.get(function.reason.rstrip("."), function.owner.change)
+    return Advice(_function(function.name), what=what, change=change)
 
 
 def _reason(text: str) -> str:
@@ -319,7 +335,10 @@ def limit(report: RecompileReport) -> str:
     """Return how near the recompile limit is, or what runs eagerly since it was hit; empty where it is far."""
     if report.limit:
         since = "what fits no compilation runs eagerly since, with all it calls"
-        return f"it hit the recompile limit at [{report.limit}]: {since}"
+        since = "a call that fits no compilation raises since" if report.is_error else since
+        usual = report.limit_name == "recompile_limit"
+        which = "the recompile limit" if usual else f"`torch._dynamo.config.{report.limit_name}`"
+        return f"it hit {which} at [{report.limit}]: {since}"
     if not report.is_near_limit:
         return ""
     used = f"{report.entries:,} of the {report.allowed:,} compilations that torch keeps of it are used"
@@ -360,6 +379,8 @@ def changed(cause: RecompileCause, *others: RecompileCause) -> str:
 
 def what_changed(cause: RecompileCause, *others: RecompileCause) -> str:
     """`x.shape[0]` changed (batch size)."""
+    if cause.cause is CauseClass.TORCH_ERROR:
+        return "torch found nothing that changed"
     if not (name := one_line(cause.subject, 80)):
         return "torch gave no reason"
     kinds = ", ".join(dict.fromkeys(kind_of(one) for one in (cause, *others) if one.cause is not CauseClass.OTHER))
@@ -492,6 +513,8 @@ def _uncalled(evidence: kinds.NeverCalled) -> Advice:
         return Advice(subject, what=f"gives `{name}` to torch.compile, and Dynamo is switched off.", change=_DISABLED)
     if site.is_generator:
         return Advice(subject, what=f"gives `{name}` to torch.compile, which runs eagerly all the same: {GENERATOR}")
+    if evidence.children:
+        return Advice(subject, what=_elsewhere(name, evidence.children), change=_IN_CHILDREN)
     what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
     change = "Call what torch.compile returned."
     if site.in_place:
@@ -506,6 +529,18 @@ def _uncalled(evidence: kinds.NeverCalled) -> Advice:
             change += f", or {called}, by `model.forward = torch.compile(model.forward)`"
         change += "."
     return Advice(subject, what=what, change=change)
+
+
+_IN_CHILDREN = "Record in the process that calls it: with `with compiler_lens.Lens() as lens:` round its calls there."
+
+
+def _elsewhere(name: str, children: Sequence[ChildProcess]) -> str:
+    """That nothing was called here, where it may have been called in processes that nobody recorded."""
+    places = list(dict.fromkeys(f"{at.file.rpartition('/')[2]}:{at.line}" for one in children if (at := one.place)))
+    started = f" ({joined(places, 3)})" if places else ""
+    what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler in this process. "
+    have = "have compiled" if any(one.compiled for one in children) else "may have called it"
+    return f"{what}Processes that it started{started} {have}, and are not recorded."
 
 
 def _suppressed(name: FunctionName, failed: Compilation) -> Advice:
@@ -535,7 +570,21 @@ def _silent(evidence: object) -> Advice | None:
             what = f"holds nothing that is compiled: `{wrapper}` breaks the graph, and what it wraps runs eagerly."
             change = "Compile before you wrap: `model = torch.compile(model)` first, then DDP or `fully_shard` of that."
             return Advice(_function(function.name), what=what, change=change)
+        case kinds.MarkedAway():
+            return _marked_away(evidence)
     return None
+
+
+def _marked_away(evidence: kinds.MarkedAway) -> Advice:
+    """Nothing is compiled because a mark of the user's says so: where that is, and torch's hint."""
+    name, at = evidence.function.name, evidence.mark
+    called = f"`{marked_function(evidence.cause)}`" if marked_function(evidence.cause) else "what it calls"
+    what = f"`{name.name}` holds nothing that is compiled: "
+    what += f"a mark {'here ' if at else ''}keeps {called} out of the compiler."
+    hints = hints_for(evidence.cause, at.code if at else "", None, None)
+    subject = (At(at, Tone.STRONG),) if at else _function(name)
+    change = "Leave torch.compile out where the mark is meant."
+    return Advice(subject, one_line(at.code, 120) if at else "", what, change, hints=hints)
 
 
 def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind

@@ -54,6 +54,10 @@ _AGAINST: Mapping[Contradiction, tuple[str, str]] = {
     Contradiction.STANCE: ("a stance", "stances"),
     Contradiction.CHILDREN: ("processes that are not recorded", ""),
     Contradiction.RECOMPILES: ("1 recompile", "recompiles"),
+    Contradiction.AGAIN: (
+        "1 function compiled again after `torch._dynamo.reset()`",
+        "compilations again after `torch._dynamo.reset()`",
+    ),
     Contradiction.TUNING: ("autotuning", ""),
     Contradiction.UNINTENDED: ("1 line that may not be meant", "lines that may not be meant"),
 }

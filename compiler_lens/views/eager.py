@@ -29,6 +29,7 @@ _REASONS: Mapping[Reason, str] = {
 _EXTENTS: Mapping[Extent, str] = {
     Extent.EVERY_CALL: "every call",
     Extent.IN_FORCE: "every call meanwhile",
+    Extent.SINCE: "every call since",
     Extent.GIVEN: "calls of what that line gave",
     Extent.UNFIT: "calls that fit no compilation",
     Extent.REST: "the rest of every call",
@@ -40,7 +41,12 @@ _SHARES: Mapping[Runs, str] = {
     Runs.FAILED: "raised while it was compiled",
     Runs.UNFINISHED: "unfinished",
 }
-_TONES: Mapping[Extent, Tone] = {Extent.EVERY_CALL: Tone.BAD, Extent.IN_FORCE: Tone.BAD, Extent.BETWEEN: Tone.PLAIN}
+_TONES: Mapping[Extent, Tone] = {
+    Extent.EVERY_CALL: Tone.BAD,
+    Extent.IN_FORCE: Tone.BAD,
+    Extent.SINCE: Tone.BAD,
+    Extent.BETWEEN: Tone.PLAIN,
+}
 _NOT_COUNTED = (
     "Calls that find their code compiled are not counted: nothing is recorded there. So no share of all calls is "
     "known, and what runs eagerly may run once or a million times."

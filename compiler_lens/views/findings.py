@@ -155,7 +155,7 @@ def _evidence(evidence: seen.Evidence) -> EvidenceFacts:  # noqa: PLR0911 -- one
             return FailedFrame(frame.name, frame.reason, card_facts(card) if card else None)
         case seen.FailureSuppressed(frame, failed):
             return FailedFrame(frame.name, failed.reason, None)
-        case seen.HoldsNothing(function):
+        case seen.HoldsNothing(function) | seen.MarkedAway(function):
             return EagerFunction(function.name, function.treatment, function.reason)
         case seen.Unfinished(frame):
             return UnfinishedFrame(frame.name)

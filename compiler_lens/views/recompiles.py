@@ -19,7 +19,17 @@ from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
 from compiler_lens.views import words
-from compiler_lens.views.advice import INSTANCES, kind_of, limit, ranked, recurred, sentence, series_words, serving
+from compiler_lens.views.advice import (
+    INSTANCES,
+    kind_of,
+    limit,
+    ranked,
+    recurred,
+    sentence,
+    series_words,
+    serving,
+    what_changed,
+)
 from compiler_lens.views.document import Aside, Block, Card, Document, Field, Fields, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, coded, quiet, sequence, strong
 from compiler_lens.views.text import one_line, plural, seconds, times
@@ -150,6 +160,8 @@ def _changed(causes: Sequence[RecompileCause]) -> str:
     cause = causes[0]
     if cause.cause is CauseClass.DEAD_OBJECT:
         return f"{cause.subject} does not exist any more"
+    if cause.cause is CauseClass.TORCH_ERROR:
+        return what_changed(cause)
     verb, kinds = "differs" if cause.cause in INSTANCES else "changed", ", ".join(dict.fromkeys(map(kind_of, causes)))
     told = f"{cause.subject or 'something'} {verb}", series_words(cause.whole_series), f"({kinds})"
     return " ".join(filter(None, told))

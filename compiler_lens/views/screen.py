@@ -107,7 +107,7 @@ def _recompiles(summary: Summary, room: Room) -> Iterator[Section]:
         price = f"  {seconds(report.seconds)}" if report.seconds else ""
         ended: Part = quiet("  as expected") if report.benign else ""
         if report.limit:
-            ended = Span("  limit hit: eager for anything new", Tone.WARN)
+            ended = Span(f"  limit hit: {'an error' if report.is_error else 'eager'} for anything new", Tone.WARN)
         blocks.append(line(counted, strong(report.function.name), *place, price, ended))
         blocks += [line(changed(*causes), indent=7) for causes in report.subjects[: room.wrapped]]
     blocks += more(len(summary.recompiles) - room.causes, "function", "recompiles")

@@ -52,6 +52,7 @@ ABOUT: Mapping[type, About] = {
     seen.NeverCalled: About("never-called", "", "eager"),
     seen.FailureSuppressed: About("failure-suppressed", "", "frames"),
     seen.HoldsNothing: About("wrapper-holds-nothing", "", "frames"),
+    seen.MarkedAway: About("all-disabled", "", "frames"),
     Function: About("function-eager", "", "frames"),
     seen.CudagraphsSkipped: About("cudagraphs-skipped", "CUDA graphs", "cudagraphs"),
     seen.CacheBypassed: About("cache-bypassed", "caches", "caches"),

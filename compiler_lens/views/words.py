@@ -43,6 +43,10 @@ TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
         "hit the recompile limit, and runs eagerly for anything new",
         "hit the recompile limit, and run eagerly for anything new",
     ),
+    Treatment.PASSED_OVER: (
+        "was compiled, and runs eagerly since torch passed over it",
+        "were compiled, and run eagerly since torch passed over them",
+    ),
     Treatment.EAGER: ("runs eagerly", "run eagerly"),
     Treatment.PARTLY_EAGER: ("runs partly in eager", "run partly in eager"),
     Treatment.UNFINISHED: ("unfinished", "unfinished"),
@@ -56,6 +60,7 @@ TREATMENTS: Mapping[Treatment, str] = {
     Treatment.PARTLY_EAGER: "partly eager",
     Treatment.EAGER: "eager",
     Treatment.LIMIT: "recompile limit hit: eager for anything new",
+    Treatment.PASSED_OVER: "compiled, then passed over: eager since",
     Treatment.FAILED: "failed",
     Treatment.TRACED: "traced, not compiled",
     Treatment.EMPTY: "nothing to compile",

@@ -234,3 +234,14 @@ with Lens(sys.argv[1], progress=False, strict=True) as lens:
     found = load(path)
     assert not found.problems
     assert [child.compiled for child in found.children] == [True]
+
+
+def test_what_only_a_child_calls_is_not_told_to_be_called() -> None:
+    with Lens(strict=True) as lens:
+        compiled = torch.compile(triple, backend="eager")
+        _spawn()
+    shown = " ".join(lens.report(color=False, width=200).split())
+    assert "no call of what that made entered the compiler in this process. Processes that it started (" in shown
+    assert "may have called it, and are not recorded. Record in the process that calls it" in shown
+    assert "Call what torch.compile returned" not in shown
+    assert compiled is not triple

@@ -156,3 +156,28 @@ def test_an_op_without_a_fake_kernel_is_told_to_register_one() -> None:
     with Lens(strict=True) as lens:
         torch.compile(Twice(), backend="eager")(torch.ones(4))
     assert "Nothing to fix" in screen(lens)
+
+
+class Disabled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    @torch.compiler.disable
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x).relu()  # type: ignore[no-any-return]
+
+
+def test_modules_that_the_user_keeps_out_are_no_wrappers_doing() -> None:
+    with Lens(strict=True) as lens:
+        torch.compile(nn.Sequential(Disabled(), Disabled()), backend="eager")(torch.ones(2, 4))
+    explained = explain(lens.recording)
+    assert rules(lens) == ["all-disabled"]
+    place = explained.findings[0].place
+    assert place is not None
+    assert (place.file, place.code) == (__file__, "@torch.compiler.disable")
+    shown = screen(lens)
+    assert "Compile before you wrap" not in shown
+    assert "a mark here keeps `Disabled.forward` out of the compiler" in shown
+    assert "torch's hint: Remove the `torch.compiler.disable` call" in shown
+    assert explained.cards[0].owner.is_yours

@@ -79,6 +79,7 @@ class BreakCard(Struct, frozen=True):
     tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
     following: tuple[Following, ...] = ()  # what breaks next, once this does not
     taken: tuple[SourceLine, ...] = ()  # other lines, which took the numbers from tensors that torch does not know here
+    mark: SourceLine | None = None  # of the user's own, that keeps what is called here out of the compiler
     unseen: Lines | None = None  # of its function, after the break, where Dynamo never came: they may break, too
 
     @property
@@ -224,7 +225,10 @@ def _card(
     owner = owner_of(direct[0].user_stack or ((place,) if place else ()), own, cause)
     at_the_place = place is not None and not inside.keys() - {place}
     is_own = place is not None and own.owns(place.file)
-    if owner.is_yours and place is not None and not is_own:
+    mark = _mark(cause, known, own) if is_disabling(cause) else None
+    if mark:
+        owner = Owner(line=owner.line)
+    elif owner.is_yours and place is not None and not is_own:
         owner = library("torch" if "/torch/" in slashed(place.file) else "the standard library", owner.line)
     is_of_python = is_of_comprehension(direct[0], whole.frames.get(direct[0].compile_id))
     found = None if is_of_python else remedy_for(cause, shown)
@@ -259,8 +263,30 @@ def _card(
         setting=setting,
         rewrite=written,
         tried=tuple(one for one in whole.tried if one.is_for(place, cause.gb_type)),
+        mark=mark,
         taken=tuple(at for at in taken_at(cause, {e.compile_id for e in direct}, whole.symbols) if at != place),
     )
+
+
+def marked_function(cause: BreakCause) -> str:
+    """Return the function that is kept out of the compiler, as torch names it; empty where it names none."""
+    found = _FUNCTION.search(cause.context) or _FUNCTION.search(cause.explanation)
+    return found[1] if found else ""
+
+
+def _mark(cause: BreakCause, known: Sources, own: Ownership) -> SourceLine | None:
+    """Return the line of the user's that keeps a function out of the compiler, where one alone has its name."""
+    name = marked_function(cause).rpartition("<locals>.")[2]
+    found = [
+        SourceLine(file, number, definition.name, code)
+        for file in known.texts
+        if own.owns(file)
+        for definition in known.definitions(file)
+        if definition.name == name or definition.name.endswith(f".{name}")
+        for number in range(definition.line, definition.first)
+        if "disable" in (code := known.line(file, number).strip())
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _chain(place: SourceLine | None, direct: Sequence[GraphBreak], whole: _Whole) -> tuple[SourceLine, ...]:
@@ -309,6 +335,7 @@ def _setting(remedy: Remedy | None, cause: BreakCause, code: str, owner: Owner) 
 
 # Types of break where a line takes a number from a tensor.
 _OF_NUMBERS = ("Unsupported Tensor.item() call with capture_scalar_outputs=False", "Data dependent operator")
+_FUNCTION = re.compile(r"<function ([\w.<>]+) at ")
 # What stands for the result of a break that Dynamo has put off to see whether anything needs it: not a cause by itself.
 _PUT_OFF = "DelayGraphBreakVariable"
 

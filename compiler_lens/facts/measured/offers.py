@@ -60,7 +60,9 @@ from compiler_lens.recording.own_files import is_machinery, package_of
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Sources, sources
 
-_NOT_COMPILED = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.FAILED)
+_NOT_COMPILED = (
+    Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.PASSED_OVER, Treatment.FAILED
+)  # fmt: skip
 _TEXT, _ITEM = "number_in_text", "item"  # remedies
 _IMPORT = "`import torch`"  # among what a rewrite needs
 

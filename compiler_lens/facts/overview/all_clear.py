@@ -31,6 +31,7 @@ class Contradiction(Enum):
     STANCE = "stance"
     CHILDREN = "children"  # that compiled, or may have, and are not recorded
     RECOMPILES = "recompiles"  # as they should be: one clean compilation would take less
+    AGAIN = "compiled_again"  # after a reset of torch's, which forgets all that was compiled
     TUNING = "tuning"  # that took long and gained little
     UNINTENDED = "unintended"  # what compiled as written and may not be meant
 
@@ -118,6 +119,12 @@ def _recompiles(recording: Recording, explained: Explanation) -> Against | None:
     )
 
 
+def _again(_: Recording, explained: Explanation) -> Against | None:
+    lives = [{f.id.epoch for f in function.frames if f.graphs} for function in explained.coverage.functions]
+    again = sum(len(epochs) - 1 for epochs in lives if epochs)
+    return Against(Contradiction.AGAIN, again) if again else None
+
+
 def _tuning(recording: Recording, _: Explanation) -> Against | None:
     """What was tuned in this run, against the choice that would have run without: a library's."""
     spent = sum((r.seconds or 0.0) + (r.precompile_seconds or 0.0) for r in recording.autotunes if not r.cached)
@@ -158,6 +165,7 @@ _LOOKS: Mapping[Contradiction, Look] = {
     Contradiction.STANCE: _stance,
     Contradiction.CHILDREN: _children,
     Contradiction.RECOMPILES: _recompiles,
+    Contradiction.AGAIN: _again,
     Contradiction.TUNING: _tuning,
     Contradiction.UNINTENDED: _unintended,
 }

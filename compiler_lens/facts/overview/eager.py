@@ -43,6 +43,7 @@ class Extent(Enum):
 
     EVERY_CALL = "every_call"
     IN_FORCE = "while_in_force"  # every call while a stance is
+    SINCE = "every_call_since"  # torch passed over what was compiled
     GIVEN = "calls_of_what_was_given"  # one of several modules of a class, say
     UNFIT = "calls_that_fit_no_compilation"
     REST = "rest_of_every_call"  # from a line on
@@ -85,6 +86,7 @@ _RUNS: Mapping[Treatment, Runs] = {
     Treatment.SPLIT: Runs.PARTLY,
     Treatment.PARTLY_EAGER: Runs.PARTLY,
     Treatment.LIMIT: Runs.PARTLY,
+    Treatment.PASSED_OVER: Runs.PARTLY,
     Treatment.EAGER: Runs.EAGERLY,
     Treatment.FAILED: Runs.FAILED,
     Treatment.UNFINISHED: Runs.UNFINISHED,
@@ -139,6 +141,13 @@ def _stances(recording: Recording) -> Iterator[EagerPart]:
         yield EagerPart(name, Reason.STANCE, Extent.IN_FORCE, forced.name, forced.place, calls=calls)
 
 
+# Of what was compiled at first.
+_LATER: Mapping[Treatment, tuple[Reason, Extent]] = {
+    Treatment.LIMIT: (Reason.LIMIT, Extent.UNFIT),
+    Treatment.PASSED_OVER: (Reason.SKIPPED, Extent.SINCE),
+}
+
+
 def parts_of(function: Function) -> Iterator[EagerPart]:
     """Yield what of a function runs eagerly and why, as far as its frames tell."""
     broken = [event for frame in function.frames for event in frame.breaks]
@@ -157,8 +166,8 @@ def parts_of(function: Function) -> Iterator[EagerPart]:
             reason, why, place = Reason.GRAPH_BREAK, _cause(event), _place(event)
         yield EagerPart(function.name, reason, Extent.EVERY_CALL, why, place)
         return
-    if function.treatment is Treatment.LIMIT:
-        yield EagerPart(function.name, Reason.LIMIT, Extent.UNFIT, function.reason, None)
+    if later := _LATER.get(function.treatment):
+        yield EagerPart(function.name, *later, function.reason, None)
     if function.eager_lines:
         yield from _rest(function, broken)
     told: set[tuple[object, str]] = set()
@@ -202,6 +211,8 @@ def _findings(summary: Summary) -> Iterator[EagerPart]:
                     yield EagerPart(name, Reason.NEVER_CALLED, extent, "", site.place)
             case seen.HoldsNothing(function):
                 yield EagerPart(function.name, Reason.WRAPPER, Extent.EVERY_CALL, "", None)
+            case seen.MarkedAway(function, cause, mark):
+                yield EagerPart(function.name, Reason.DISABLED, Extent.EVERY_CALL, cause.gb_type, mark)
             case _:
                 pass
 

@@ -13,9 +13,11 @@ from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import (
+    BreakCause,
     CachedOtherwise,
     CacheLayer,
     CacheOutcome,
+    ChildProcess,
     Compilation,
     CompileSite,
     CudagraphOutcome,
@@ -60,6 +62,19 @@ class HoldsNothing(Struct, frozen=True):
     wrapper: str  # its class
 
 
+class MarkedAway(Struct, frozen=True):
+    """A module that runs others was compiled, and a mark keeps these out of the compiler: nothing is compiled."""
+
+    function: Function
+    cause: BreakCause
+    mark: SourceLine | None  # of the user's, where the function that it keeps out is defined
+
+    @property
+    def place(self) -> SourceLine | FunctionName:
+        """Where to look."""
+        return self.mark or self.function.name
+
+
 class StanceTaken(Struct, frozen=True):
     """A stance under which calls run otherwise than as they were compiled."""
 
@@ -74,6 +89,7 @@ class NeverCalled(Struct, frozen=True):
     calls_forward: bool | None = None  # of a module: whether another method of its class does; None: not known
     is_entered: bool = False  # the same function entered the compiler otherwise
     is_marked: bool = False  # a mark where it is defined has torch pass over it
+    children: tuple[ChildProcess, ...] = ()  # that are not recorded, and may have called it
 
 
 class CudagraphsSkipped(Struct, frozen=True):
@@ -132,7 +148,7 @@ class Unfinished(Struct, frozen=True):
 
 
 Evidence = (
-    NothingSeen | StanceTaken | NeverCalled | FrameFailed | FailureSuppressed | HoldsNothing | BreakCard
+    NothingSeen | StanceTaken | NeverCalled | FrameFailed | FailureSuppressed | HoldsNothing | MarkedAway | BreakCard
     | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs | PhaseDominates | DeviceIdle
     | DisabledOnPurpose | Unfinished | Unintended | CachedUnder
 )  # fmt: skip
@@ -145,6 +161,7 @@ _OF_TYPE: Mapping[type, str] = {
     FrameFailed: "frame-failed",
     FailureSuppressed: "failure-suppressed",
     HoldsNothing: "wrapper-holds-nothing",
+    MarkedAway: "all-disabled",
     BreakCard: "graph-break",  # where torch gives the break no number
     RecompileReport: "recompile-limit",  # else by its first cause
     Function: "function-eager",
@@ -171,8 +188,9 @@ _OF_CAUSE: Mapping[CauseClass, str] = {
     cause: "recompile-" + _OTHERWISE.get(cause, cause.name.lower().replace("_", "-")) for cause in CauseClass
 }
 _LIMIT = "function-at-recompile-limit"  # without a recompile that a report could be about
+_PASSED_OVER = "function-passed-over"
 
-RULES = (*_OF_TYPE.values(), *_OF_CAUSE.values(), *(doubt.value for doubt in Doubt), _LIMIT)
+RULES = (*_OF_TYPE.values(), *_OF_CAUSE.values(), *(doubt.value for doubt in Doubt), _LIMIT, _PASSED_OVER)
 
 
 def rule_of(evidence: Evidence) -> str:
@@ -183,6 +201,8 @@ def rule_of(evidence: Evidence) -> str:
         return _OF_CAUSE[evidence.causes[0].cause]
     if isinstance(evidence, Function) and evidence.treatment is Treatment.LIMIT:
         return _LIMIT
+    if isinstance(evidence, Function) and evidence.treatment is Treatment.PASSED_OVER:
+        return _PASSED_OVER
     if isinstance(evidence, Unintended):
         return evidence.doubt.value
     return _OF_TYPE[type(evidence)]
@@ -198,6 +218,7 @@ def place_of(evidence: Evidence) -> SourceLine | None:
             | Function(name=place)
             | Unintended(place=place)
             | CachedUnder(place=place)
+            | MarkedAway(place=place)
         ):
             pass
         case RecompileReport():

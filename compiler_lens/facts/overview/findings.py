@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
@@ -12,7 +13,7 @@ from compiler_lens.facts.breaks.raised import failure_of
 from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.overview.unintended import Doubt, unintended
 from compiler_lens.facts.program.asked import calls_forward, never_called
-from compiler_lens.facts.program.coverage import Coverage, Treatment
+from compiler_lens.facts.program.coverage import Coverage, Function, Treatment
 from compiler_lens.facts.program.owners import Owner, owner_by_error, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.facts.recompiles.reports import RecompileReport
@@ -92,7 +93,7 @@ def findings(
     found = [
         *_stances(recording),
         *(Finding(Severity.HIGH, failure) for failure in failed),
-        *_hidden(covered),
+        *_hidden(covered, cards),
         *(_card(card) for card in cards if all(card is not failure.card for failure in failed)),
         *(_report(report, cards) for report in reports),
         *_functions(covered, reports),
@@ -139,14 +140,15 @@ def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]
     if recording.eager_calls or not any(stance.name == _FORCE_EAGER for stance in recording.stances):
         for one in never_called(recording):
             calls = calls_forward(one.site, sources(recording))
-            yield Finding(severity, seen.NeverCalled(one.site, calls, one.is_entered, one.is_marked))
+            children = tuple(child for child in recording.children if child.compiled is not False)
+            yield Finding(severity, seen.NeverCalled(one.site, calls, one.is_entered, one.is_marked, children))
 
 
 # Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.
 _WRAPPERS = frozenset(("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel", "Sequential"))
 
 
-def _hidden(covered: Coverage) -> Iterator[Finding]:
+def _hidden(covered: Coverage, cards: tuple[BreakCard, ...]) -> Iterator[Finding]:
     """What went wrong and nobody was told: failures that are suppressed, wrappers that hide what they wrap."""
     for frame in covered.frames:
         if failed := frame.suppressed:
@@ -159,7 +161,18 @@ def _hidden(covered: Coverage) -> Iterator[Finding]:
         module = function.frames[0].compilations[0].module or function.name.name.partition(".")[0]
         kind = module.removeprefix("FSDP")  # FSDP2 makes a class of its own of each
         if (kind in _WRAPPERS or kind != module) and any(frame.breaks for frame in function.frames):
-            yield Finding(Severity.HIGH, seen.HoldsNothing(function, module))
+            yield Finding(Severity.HIGH, _holds_nothing(function, module, cards))
+
+
+def _holds_nothing(
+    function: Function, module: str, cards: tuple[BreakCard, ...]
+) -> seen.HoldsNothing | seen.MarkedAway:
+    """A module that only runs others is no wrapper, and a mark of the user's is no wrapper's doing."""
+    ids = set(function.compile_ids)
+    marked = next((card for card in cards if card.disabled and not ids.isdisjoint(card.compile_ids)), None)
+    if marked and (marked.mark or module == "Sequential"):
+        return seen.MarkedAway(function, marked.cause, marked.mark)
+    return seen.HoldsNothing(function, module)
 
 
 def _failed(
@@ -209,6 +222,7 @@ def _functions(covered: Coverage, reports: tuple[RecompileReport, ...]) -> Itera
         if not (function.around or any(frame.breaks or frame.suppressed for frame in function.frames)):
             is_heavy = function.own and not function.generator
             yield Finding(Severity.HIGH if is_heavy else Severity.LOW, function)
+    yield from (Finding(Severity.HIGH, function) for function in covered.treated(Treatment.PASSED_OVER))
     for function in covered.treated(Treatment.UNFINISHED):
         left = [frame for frame in function.frames if frame.outcome is Outcome.UNFINISHED]
         yield from (Finding(Severity.INFO, seen.Unfinished(frame)) for frame in left)
@@ -257,7 +271,8 @@ def _cached_otherwise(recording: Recording) -> Iterator[Finding]:
 def _tiny(recording: Recording, covered: Coverage) -> Iterator[Finding]:
     tiny = {g.compile_id for g in recording.graphs if g.stage is model.GraphStage.DYNAMO and len(g.ops) <= _TINY}
     for function in covered.treated(Treatment.SPLIT, Treatment.PARTLY_EAGER):
-        small = sum(any(c.compile_id in tiny for c in frame.compilations) for frame in function.frames)
+        found = (f.id.epoch for f in function.frames if any(c.compile_id in tiny for c in f.compilations))
+        small = max(Counter(found).values(), default=0)  # a reset has torch make all of them again
         if small >= _MANY_TINY:
             yield Finding(Severity.LOW, seen.TinyGraphs(function, small))
 

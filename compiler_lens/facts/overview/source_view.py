@@ -23,7 +23,7 @@ from compiler_lens.recording.own_files import is_machinery
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Definition, Sources, sources
 
-_UNCOMPILED = (Treatment.EAGER, Treatment.LIMIT, Treatment.FAILED)
+_UNCOMPILED = (Treatment.EAGER, Treatment.LIMIT, Treatment.PASSED_OVER, Treatment.FAILED)
 _WHOLE_FILE = 10_000_000  # lines
 _LISTED = 6  # files that a message names
 

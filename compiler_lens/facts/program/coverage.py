@@ -68,6 +68,7 @@ class Treatment(Enum):
     PARTLY_EAGER = "partly_eager"  # compiled up to some line, eager from there
     EAGER = "eager"  # skipped: nothing of it is compiled
     LIMIT = "recompile_limit"  # recompiled too often: eager since
+    PASSED_OVER = "passed_over"  # compiled, and eager since torch passed over it
     FAILED = "failed"
     TRACED = "traced"  # made into a graph by a call that compiles nothing
     EMPTY = "empty"  # nothing to compile
@@ -84,7 +85,7 @@ class Treatment(Enum):
         return self in {Treatment.TRACED, Treatment.EMPTY}
 
 
-_NOT_WHOLE = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT)
+_NOT_WHOLE = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.PASSED_OVER)
 
 
 class FunctionName(Struct, frozen=True, order=True):
@@ -124,6 +125,11 @@ class Frame(Struct, frozen=True):
         return next((c for c in skipped if (c.config or {}).get(SUPPRESS_ERRORS) == "True"), None)
 
     @property
+    def is_passed_over(self) -> bool:
+        """Whether torch passed over it before it gave it a number: what it does so for is no break and no error."""
+        return self.id.frame is None and self.resumes_at is None and self.outcome is Outcome.SKIPPED
+
+    @property
     def reason(self) -> str:
         """Why it was not compiled, as far as torch said."""
         return next((c.reason for c in reversed(self.compilations) if c.reason and c.outcome is self.outcome), "")
@@ -143,7 +149,7 @@ class Function(Struct, frozen=True):
     name: FunctionName
     frames: tuple[Frame, ...]
     treatment: Treatment
-    parts: int  # compiled pieces that it fell into: without recompiles, and of the two ways after a branch one
+    parts: int  # compiled pieces that it fell into: of one life of torch's, and of the two ways after a branch one
     eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
     own: bool = True  # the user's own, not a library's
     owner: Owner = Owner()  # whose it is; of a library's, what to do from where the user calls it
@@ -246,6 +252,10 @@ def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
         # Dynamo looks at every Python frame below a compiled call, library ones too; nobody waits for those to compile.
         is_idle = outcome in {Outcome.SKIPPED, Outcome.TRACED, Outcome.EMPTY} and not breaks and not name.module
         (library if is_idle and not own.owns(group[0].file) else looked_at).append(frame)
+    # But for one that was compiled, as a module of torch's that the user gives to torch.compile.
+    compiled = {frame.name for frame in looked_at if frame.outcome is Outcome.COMPILED}
+    looked_at += [frame for frame in library if frame.name in compiled]
+    library = [frame for frame in library if frame.name not in compiled]
     functions = _functions(looked_at, own, sources(recording))
     asked_for = (e for e in recording.graph_breaks if e.user_stack and e.causes and is_disabling(e.causes[0]))
     disabled = dict.fromkeys(event.user_stack[-1] for event in asked_for)
@@ -308,13 +318,18 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
 
 
 def _parts(frames: Iterable[Frame]) -> int:
+    """After a reset torch makes all of it again: these are no further parts."""
+    return max(map(_parts_of, grouped(frames, lambda frame: frame.id.epoch).values()), default=0)
+
+
+def _parts_of(frames: Sequence[Frame]) -> int:
     total = 0
     for at, group in grouped(frames, lambda frame: frame.resumes_at).items():
         sizes = [int(frame.graphs or frame.outcome is Outcome.COMPILED) for frame in group]
         # After a branch torch makes a resume function for either way; other breaks of one line follow each other.
         lines = ((f.name.file, line) for f in group for event in f.breaks for line in event.user_stack)
         breaks_again = any(line.line == at and line.file == file for file, line in lines)
-        total += sum(sizes) if at is None or breaks_again else max(sizes)
+        total += sum(sizes) if breaks_again else max(sizes)
     return total
 
 
@@ -329,7 +344,18 @@ def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...], graphs: int)
         return Treatment.EAGER
     if not graphs or outcomes == {Outcome.TRACED}:
         return next((Treatment(o.value) for o in _WITHOUT_GRAPHS if o in outcomes), Treatment.EMPTY)
+    return _compiled(frames, eager)
+
+
+def _compiled(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment:
+    """What became of a function that has graphs."""
+    if any(frame.is_passed_over for frame in frames):
+        return Treatment.PASSED_OVER
     if eager:
         return Treatment.PARTLY_EAGER
-    is_cut = any(e.outcome is BreakOutcome.SPLIT for frame in frames for e in frame.breaks)
-    return Treatment.SPLIT if graphs > 1 or is_cut else Treatment.WHOLE
+    return Treatment.SPLIT if any(map(_is_cut, frames)) else Treatment.WHOLE
+
+
+def _is_cut(frame: Frame) -> bool:
+    is_part = frame.resumes_at is not None or frame.graphs > 1
+    return is_part or any(event.outcome is BreakOutcome.SPLIT for event in frame.breaks)

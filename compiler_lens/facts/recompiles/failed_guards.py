@@ -37,6 +37,7 @@ _CONSTANTS = frozenset(("None", "True", "False"))
 _SELF = re.compile(r"self\b")
 _IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
+_UNEXPECTED = "Unexpected recompilation: "  # get_guard_fail_reason_helper() in torch/_dynamo/guards.py
 # c10/core/InferenceMode.h: inside, no tensor has a key of autograd's; the second one a tensor lacks that was made and
 # is used inside. One that was made inside and is used outside looks like one that was made outside and is used inside.
 _AUTOGRAD, _IN_PLACE = "Autograd", "ADInplaceOrView"
@@ -255,6 +256,8 @@ def _sentence(  # noqa: C901, PLR0911, PLR0912 -- one for each sentence
         return Failed(_C.ALIASING, name.replace('"', ""), text)
     if text.startswith("BACKEND_MATCH"):
         return Failed(_C.BACKEND, "the backend", "backend", failure.old, failure.new)
+    if text.startswith(_UNEXPECTED):
+        return Failed(_C.TORCH_ERROR, "", text)
     if text.startswith("Cache line invalidated"):
         return Failed(_C.DEAD_OBJECT, name, f"life of {name}")
     if text.startswith("KeyError on ") and names.keywords and name.startswith(f"{names.keywords}["):

@@ -60,6 +60,7 @@ class CauseClass(Enum):
     OTHER_GLOBAL_STATE = "torch setting"
     BACKEND = "backend"
     DEAD_OBJECT = "object gone"
+    TORCH_ERROR = "an error of torch's own"
     OTHER = "other"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
@@ -28,10 +29,14 @@ from compiler_lens.facts.recompiles.serving import Stage, stages
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recompile, Recording, SourceLine, Tried
 from compiler_lens.recording.own_files import is_machinery
+from compiler_lens.recording.torch_names import RAISED_AT_LIMIT
 
 _NEAR = 2  # of 8 compilations that torch keeps
 _LIMITS = ("recompile_limit", "cache_size_limit")  # its names in torch._dynamo.config, and before 2.6
 _DEFAULT_LIMIT = 8
+# torch's words on the limit that was hit, in _compile() of torch/_dynamo/convert_frame.py; a fix says the usual one.
+_HIT = re.compile(r"exceeding the (\w{1,60}) cache size limit")
+_USUAL = "torch._dynamo.config.recompile_limit`"
 
 
 class RecompileReport(Struct, frozen=True):
@@ -44,6 +49,8 @@ class RecompileReport(Struct, frozen=True):
     seconds: float  # of all recompiles
     owner: Owner = Owner()  # whose the function is, or the call that brings what changed
     limit: CompileId | None = None  # where the recompile limit was hit: it runs eagerly since
+    is_error: bool = False  # what fits no compilation raises since, and runs not even eagerly
+    limit_name: str = "recompile_limit"  # which of torch's limits that is
     repeats_breaks: int = 0  # graph breaks of recompilations at lines where the first compilation broke too
     entries: int = 0  # compilations of the frame that has most of them
     allowed: int = 0  # how many torch keeps of a frame, as it was set
@@ -125,16 +132,17 @@ def _report(
         groups.setdefault((decided.failed.cause, phrase(decided.failed.subject, names)), []).append(decided)
     owner = _owner(function, members, {kind for kind, _ in groups}, whole)
     causes = [cause_of(kind, subject, group, function, facts) for (kind, subject), group in groups.items()]
-    causes = [_from_there(cause, owner) for cause in _with_all_changes(causes, recompiles)]
     frames = {facts.epochs.first(recompile.compile_id) for recompile in recompiles}
     ours = [c for c in members if facts.epochs.first(c.compile_id) in frames]
-    refused = [c.compile_id for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT]
+    refused = [c for c in ours if _is_refused(c)]
+    name = _name_of_limit(refused)
+    causes = [_from_there(_of_limit(cause, name), owner) for cause in _with_all_changes(causes, recompiles)]
     repeated = 0
     for this in (recompile.compile_id for recompile in recompiles):
         first = facts.epochs.first(this)
         before = {broken_at(b) for b in facts.breaks.get(first, ())} if first != this else set()
         repeated += sum(broken_at(b) in before for b in facts.breaks.get(this, ()))
-    made = Counter(facts.epochs.first(c.compile_id) for c in ours if c.outcome is not Outcome.RECOMPILE_LIMIT)
+    made = Counter(facts.epochs.first(c.compile_id) for c in ours if not _is_refused(c))
     return RecompileReport(
         function,
         tuple(sorted(causes, key=lambda cause: (cause.benign, -cause.seconds, -cause.count))),
@@ -142,12 +150,14 @@ def _report(
         len(frames),
         sum(cause.seconds for cause in causes),
         owner,
-        refused[0] if refused else None,
+        refused[0].compile_id if refused else None,
+        bool(refused) and refused[0].outcome is Outcome.FAILED,
+        name,
         repeated,
         max(made.values(), default=0),
         _allowed(ours),
         stages({c.compile_id: facts.values[c.compile_id] for c in ours if c.compile_id in facts.values}),
-        _also(refused[0], made, ours, causes, facts) if refused else (),
+        _also(refused[0].compile_id, made, ours, causes, facts) if refused else (),
     )
 
 
@@ -226,6 +236,22 @@ def _from_there(cause: RecompileCause, owner: Owner) -> RecompileCause:
     line = f"{at.file.rpartition('/')[2]}:{at.line}" if at else "its outermost line"
     is_designed = owner.whose is Whose.BY_DESIGN and not cause.follows
     change = owner.change if is_designed else text.format(owner=owner.label, line=line)
+    return replace(cause, fix=replace(cause.fix, change=change))
+
+
+def _is_refused(compilation: Compilation) -> bool:
+    is_error = compilation.outcome is Outcome.FAILED and RAISED_AT_LIMIT in compilation.reason
+    return is_error or compilation.outcome is Outcome.RECOMPILE_LIMIT
+
+
+def _name_of_limit(refused: Sequence[Compilation]) -> str:
+    found = _HIT.search(refused[0].reason) if refused else None
+    return found[1] if found else "recompile_limit"
+
+
+def _of_limit(cause: RecompileCause, name: str) -> RecompileCause:
+    """Return a cause whose fix names the limit that was hit: to raise another one changes nothing."""
+    change = cause.fix.change.replace(_USUAL, f"torch._dynamo.config.{name}`")
     return replace(cause, fix=replace(cause.fix, change=change))
 
 

@@ -27,6 +27,11 @@ def is_handled(site: Site) -> bool:
     return any(isinstance(one, _HANDLING) or _is_catching(one) for one in site.around)
 
 
+def is_caught(site: Site) -> bool:
+    """Return whether a handler stands around the statement, and no `try` that is there for its `finally` alone."""
+    return any(getattr(one, "handlers", ()) or _is_catching(one) for one in site.around)
+
+
 def is_handled_by_a_caller(site: Site) -> bool:
     """Return whether the file may catch what the statement raises: around a call of its function, or anything."""
     tree = parsed(site.text)

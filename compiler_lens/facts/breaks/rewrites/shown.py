@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from compiler_lens.facts.breaks.remedies import Shown
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment, is_guarded
 from compiler_lens.facts.breaks.rewrites.drawn import leaves_out
+from compiler_lens.facts.breaks.rewrites.handlers import is_caught
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
 from compiler_lens.facts.breaks.rewrites.tells import told
@@ -253,7 +254,8 @@ def _looks_up(made: ast.expr, each: ast.comprehension) -> bool:
 def _arm(site: Site, node: ast.If) -> Shown:
     match node:
         case ast.If(body=[ast.Raise(), *_], orelse=[]):
-            return Shown.RAISES
+            # What a handler of the function catches is the other side of a branch, and an assertion is no such error.
+            return Shown.BRANCH if is_caught(site) else Shown.RAISES
     if (found := told(site, node)) is not None and not (_is_bare(node) and _of_nan(node.test)):
         return found
     match node:
