@@ -78,3 +78,8 @@ def guards_untimed() -> Iterator[None]:
         yield
     finally:
         setattr(guards, _GUARDS_TIMED, timed)
+
+
+def aot_eager() -> Callable[[Any, Any], Callable[..., Any]]:
+    """Return torch's backend that runs graphs as AOTAutograd has them."""
+    return torch._dynamo.lookup_backend("aot_eager")

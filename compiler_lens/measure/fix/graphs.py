@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._dynamo import lookup_backend
 
+from compiler_lens.capture.torch_api.measuring import aot_eager
 from compiler_lens.measure.what_if import captured
 
 Compiled = Callable[..., Any]
@@ -30,7 +30,7 @@ class Graphs:
 
     def aot_eager(self, graph_module: Any, inputs: Any) -> Compiled:
         """Run it as AOTAutograd has it."""
-        operators, made = operators_of(graph_module), lookup_backend("aot_eager")(graph_module, inputs)
+        operators, made = operators_of(graph_module), aot_eager()(graph_module, inputs)
         return self._counting(operators, made)
 
     def _counting(self, operators: int, compiled: Compiled) -> Compiled:
