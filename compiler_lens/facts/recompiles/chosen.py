@@ -126,8 +126,13 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
     return _of_numbers(kind, group, known, values, facts)
 
 
-def _is_enum(name: str, facts: Facts) -> bool:
-    """Whether a class is an enum, as its text says: its members are made once already."""
+_MEMBER = re.compile(r"<(\w{1,200})\.\w{1,200}: .{0,200}>\Z")  # in guards of torch 2.11; later ones say the class
+
+
+def _is_enum(value: str, facts: Facts) -> bool:
+    """Whether an object's class is an enum, as its text says: its members are made once already."""
+    found = _MEMBER.match(value)
+    name = found[1] if found else value
     defined = re.compile(rf"^\s*class {re.escape(name)}\([^)\n]*(?:Enum|Flag)\b", re.MULTILINE)
     return name.isidentifier() and any(map(defined.search, facts.texts.texts.values()))
 
