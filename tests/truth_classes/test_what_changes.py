@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -85,3 +87,46 @@ def test_of_two_branches_the_one_that_ran_changes_it() -> None:
     assert cause.line is not None
     assert (cause.line.code, cause.may_change) == ("self.top += 2", ())
     assert "may be changed" not in text
+
+
+class Kind(enum.Enum):
+    FIRST = 1
+    SECOND = 2
+
+
+class Pooling(enum.IntFlag):
+    MEAN = 1
+    MAX = 2
+
+
+def chosen_by(x: Tensor, kind: object, several: list[int]) -> Tensor:
+    x = x + 1 if kind is Kind.FIRST else x
+    return x * len(several)
+
+
+def causes_of(kinds: Sequence[object], lengths: Sequence[int] = (1,)) -> dict[str, RecompileCause]:
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        compiled = torch.compile(chosen_by, backend="eager")
+        for length in lengths:
+            for kind in kinds:
+                compiled(torch.ones(3), kind, [0] * length)
+    (report,) = reports_of(lens.recording, Selection())
+    return {cause.subject: cause for cause in report.causes}
+
+
+@pytest.mark.parametrize("kinds", [tuple(Kind), tuple(Pooling)])
+def test_members_of_an_enum_are_made_once_already(kinds: Sequence[object]) -> None:
+    cause = causes_of(kinds)["kind"]
+    assert "A member of an enum" in cause.fix.why
+    assert "Make kind once" not in cause.fix.change
+    assert "one function for each member" in cause.fix.change
+
+
+def test_other_objects_are_to_be_made_once() -> None:
+    assert "Make kind once, before compiling, and keep it" in causes_of((torch.sin, torch.cos))["kind"].fix.change
+
+
+def test_an_entry_for_the_same_object_came_closer_than_those_for_others() -> None:
+    causes = causes_of(tuple(Kind), (1, 2))
+    assert [change.old for change in causes["len(several)"].changes] == ["1"]  # FIRST again, with a longer list

@@ -34,9 +34,10 @@ def screen(lens: Lens) -> str:
 
 
 def many_modules(**settings: int) -> Lens:
+    modules = [Scaled(by) for by in range(7)]  # all of them live: none is where another was
     with Lens(strict=True) as lens, torch._dynamo.config.patch(**settings):
-        for by in range(7):
-            torch.compile(Scaled(by), backend="eager")(torch.ones(2, 3))
+        for module in modules:
+            torch.compile(module, backend="eager")(torch.ones(2, 3))
     return lens
 
 

@@ -114,6 +114,8 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
         return others["inference_of_which"]
     if kind is CauseClass.DISPATCH_KEYS and not values <= _PLAIN_KINDS:
         return others["another_kind"]
+    if kind is CauseClass.OBJECT_IDENTITY and values and all(_is_enum(value, facts) for value in values):
+        return others["enum_member"]
     if kind is CauseClass.OPTIMIZER:
         return fix if _LEARNING_RATE.search(group[0].failed.subject) else others["not_lr"]
     if kind not in HELD:
@@ -122,6 +124,17 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
     if not values or not all(map(is_number, values)):
         return others["no_number"]
     return _of_numbers(kind, group, known, values, facts)
+
+
+_MEMBER = re.compile(r"<(\w{1,200})\.\w{1,200}: .{0,200}>\Z")  # in guards of torch 2.11; later ones say the class
+
+
+def _is_enum(value: str, facts: Facts) -> bool:
+    """Whether an object's class is an enum, as its text says: its members are made once already."""
+    found = _MEMBER.match(value)
+    name = found[1] if found else value
+    defined = re.compile(rf"^\s*class {re.escape(name)}\([^)\n]*(?:Enum|Flag)\b", re.MULTILINE)
+    return name.isidentifier() and any(map(defined.search, facts.texts.texts.values()))
 
 
 def _of_numbers(

@@ -22,6 +22,7 @@ from compiler_lens.recording.source_text import Sources, sources
 _ENTRY = re.compile(r"(\d{1,18})/(\d{1,18})\Z")
 _COMPARED = 16  # of the entries that did not fit, the newest so many are compared with each other
 _UNSEEN = EntryValues()
+_IDENTITY = "identity of "
 
 # torch checks these before any guard of the function's own: an entry that failed on another guard has passed them.
 _CHECKED_FIRST = frozenset((
@@ -98,9 +99,13 @@ class _Entry(Struct, frozen=True):
         is_asked = failed.cause in OF_CLASS and self.failed.key != failed.key
         return is_asked and self.values.of_one_class(failed.subject, now)
 
-    def fulfils(self, other: _Entry) -> bool:
-        """Return whether this one takes the value for which another one failed."""
+    def fulfils(self, other: _Entry, now: EntryValues) -> bool:
+        """Return whether this one takes the value for which another one failed; of an object that is where it lives."""
         key, new = other.failed.key, other.failed.new
+        if key.startswith(_IDENTITY):
+            at = f"address of {key.removeprefix(_IDENTITY)}"
+            new = now.values.get(at, "")
+            return self.failed.key != key and bool(new) and self.values.values.get(at) == new
         takes = key in self.values.varying or bool(new and self.values.values.get(key) == new)
         return takes and self.failed.key != key
 
@@ -146,7 +151,7 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     found = [one for one in found if facts.home(one.made_by) == home] or found  # modules share torch's wrapper's frame
     found = [one for one in found if one.failed.cause not in _CHECKED_FIRST] or found
     found = [one for one in found if not any(other.is_of_the_class(one, now) for other in found)] or found
-    closest = [one for one in found if not any(other.fulfils(one) for other in found)] or found
+    closest = [one for one in found if not any(other.fulfils(one, now) for other in found)] or found
     one = closest[0]
     here = facts.compilations.get(recompile.compile_id)
     if here is None or not here.instance or not one.failed.subject.startswith("self."):
