@@ -82,4 +82,5 @@ def guards_untimed() -> Iterator[None]:
 
 def aot_eager() -> Callable[[Any, Any], Callable[..., Any]]:
     """Return torch's backend that runs graphs as AOTAutograd has them."""
-    return torch._dynamo.lookup_backend("aot_eager")
+    found: Callable[[Any, Any], Callable[..., Any]] = torch._dynamo.lookup_backend("aot_eager")
+    return found
