@@ -68,7 +68,7 @@ _COLUMNS = (
     Column("eager", Kind.COUNT, missing=UNKNOWN),
     Column("breaks", Kind.COUNT, missing=UNKNOWN),
     Column("recompiles", Kind.COUNT, missing=UNKNOWN),
-    Column("ops in graphs", Kind.COUNT, missing=UNKNOWN),
+    Column("ops", Kind.COUNT, missing=UNKNOWN),
     Column("results"),
 )
 _FIGURES: Mapping[str, str] = {
@@ -363,8 +363,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
-    calls = plural(fix.first.calls, "call")
-    summary = f"{calls} of compiled functions a run; graphs as {graphs} them"
+    summary = f"{plural(fix.first.calls, 'compiled call')} a run; ops in graphs as {graphs} them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),
