@@ -21,10 +21,14 @@ import compiler_lens
 from compiler_lens import load
 from compiler_lens.cli import main
 from compiler_lens.cli.command import interpreter
+from compiler_lens.cli.fix import _not_to_be_applied
+from compiler_lens.facts.measured.fix import Fix, NotCompiledBecause, Observed, OwnBackend
 from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import Outcome, Plan, Program
 from compiler_lens.measure.fix.process import Limits, Processes
+from compiler_lens.recording.model import Figures, Results
 from compiler_lens.render.json import view_schema
 from compiler_lens.views.registry import documented
 from tests.sampled import one_of
@@ -154,6 +158,7 @@ def test_a_program_that_raises_is_compared_with_itself_in_eager(
     assert (tmp_path / "step.py").read_text() == dedent(script).lstrip()
 
 
+@pytest.mark.long
 def test_a_change_with_which_the_program_prints_another_number_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,6 +206,15 @@ def test_a_program_that_is_not_deterministic_is_said_to_be_so_and_is_not_changed
     said = capsys.readouterr().err
     assert "nothing was applied: the results could not be compared" in said
     assert (tmp_path / "step.py").read_text() == dedent(script).lstrip()
+
+
+def test_what_was_not_looked_at_whole_is_not_written() -> None:
+    seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
+    assert not _not_to_be_applied(Fix(seen), seen)
+    assert "prints something else" in _not_to_be_applied(Fix(seen), replace(seen, printed=OtherWords("8", "4")))
+    assert "could not be compared" in _not_to_be_applied(Fix(seen), replace(seen, results=Results.UNKNOWN))
+    for because in (NotCompiledBecause.LATE, NotCompiledBecause.ENDED):
+        assert "Give it longer" in _not_to_be_applied(Fix(seen, own_backend=OwnBackend(because=because)), seen)
 
 
 TRAINS = """

@@ -133,8 +133,9 @@ def _is_enum(value: str, facts: Facts) -> bool:
     """Whether an object's class is an enum, as its text says: its members are made once already."""
     found = _MEMBER.match(value)
     name = found[1] if found else value
-    defined = re.compile(rf"^\s*class {re.escape(name)}\([^)\n]*(?:Enum|Flag)\b", re.MULTILINE)
-    return name.isidentifier() and any(map(defined.search, facts.texts.texts.values()))
+    lines = (line.strip() for text in facts.texts.texts.values() if name in text for line in text.split("\n"))
+    bases = (line.partition("(")[2].partition(")")[0] for line in lines if line.startswith(f"class {name}("))
+    return any(base.strip().endswith(("Enum", "Flag")) for listed in bases for base in listed.split(","))
 
 
 def _of_numbers(
