@@ -611,6 +611,15 @@ def test_a_function_that_a_change_keeps_from_being_divided_is_divided_without_it
     assert found.best.offers == (elsewhere, apart)
 
 
+def test_functions_are_divided_on_top_of_what_helps_where_half_of_the_program_as_it_is_is_left() -> None:
+    """Of what is left beside the other changes it is more than half."""
+    apart = replace(offer("c"), keeps_computed=True, is_last_resort=True, is_final=True)
+    outcomes = {"211": replace(seen(3), parts=(apart,)), "212": seen(2), "112": seen(3)}
+    found = Search(replace(seen(6, A), parts=(apart,)), {"train.py": TEXT}, "train.py", Program(outcomes)).result()
+    assert found.best is not None
+    assert found.best.offers == (A, apart)
+
+
 MARK = replace(offer("b"), keeps_computed=True, is_last_resort=True, is_final=True)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
-from compiler_lens.facts.measured.enough import divides, only_says_so, takes_too_much
+from compiler_lens.facts.measured.enough import NotWorth, divides, not_worth, only_says_so, takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
 from compiler_lens.measure.fix.choices import (
     MANY,
@@ -272,12 +272,17 @@ class Search:
                 break
             state = found
         added = [one for one in state.offers if one not in begin.offers]
-        is_kept = bool(added) and keeps_enough(added, state.observed, begin.observed)
+        is_kept = bool(added) and self._is_worth_it(added, state.observed, begin.observed)
         if not is_kept or state.observed.whole_cost >= before.whole_cost:
             return False
         place = self._place(state.offers)
         self._tried[place] = replace(self._tried[place], helps=True)
         return True
+
+    def _is_worth_it(self, added: Sequence[Offer], now: Observed, begin: Observed) -> bool:
+        """Whether functions may be divided: of what the program as it is has, at most half is left then."""
+        why = not_worth(added, now, begin)
+        return why is None or (why is NotWorth.ENDS_TOO_LITTLE and now.is_half_of(self._first.observed))
 
     def _divided(self, state: State, parts: tuple[Offer, ...]) -> State | None:
         """Divide functions; where one of the parts raises as it is compiled, its line stays Python, too."""
