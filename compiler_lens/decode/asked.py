@@ -66,8 +66,12 @@ def read_site(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[
     """Read where something was given to torch.compile."""
     told = shaped(_Site, event.meta)
     defined = SourceLine(told.defined.file, told.defined.line, told.function)
-    how = {name: getattr(told, name) for name in ("in_place", "is_dropped", "is_generator", "is_disabled")}
-    return (CompileSite(defined, told.line_of(), told.module, told.methods, **how),)
+    site = CompileSite(
+        defined, told.line_of(), told.module, told.methods,
+        in_place=told.in_place, is_dropped=told.is_dropped,
+        is_generator=told.is_generator, is_disabled=told.is_disabled,
+    )  # fmt: skip
+    return (site,)
 
 
 def read_stance(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[Stance, ...]:

@@ -21,6 +21,7 @@ from compiler_lens.facts.program.coverage import (
 )
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.model import BreakOutcome, GraphBreak, Outcome, Recording, SourceLine, Stance
+from compiler_lens.recording.torch_names import TRACING_DISABLED
 
 
 class Reason(Enum):
@@ -204,7 +205,7 @@ def _findings(summary: Summary) -> Iterator[EagerPart]:
                 name = FunctionName(site.defined.function, site.defined.file, site.defined.line)
                 extent = Extent.GIVEN if is_entered else Extent.EVERY_CALL
                 if site.is_disabled:
-                    yield EagerPart(name, Reason.SKIPPED, extent, "Dynamo tracing is disabled", None)
+                    yield EagerPart(name, Reason.SKIPPED, extent, TRACING_DISABLED, None)
                 elif site.is_generator:
                     yield EagerPart(name, Reason.GENERATOR, extent, GENERATOR, None)
                 else:
