@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, MethodType
@@ -21,6 +22,7 @@ from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Pl
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import GraphStage
+from compiler_lens.recording.journal import TIMED
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, OUTPUT_CODE_RECORD
 
@@ -177,6 +179,28 @@ def _setting(tap: Tap, _arguments: Arguments, original: Function) -> Function:
         if type(name) is str:  # else it is torch's error
             tap.settings_set.add(name)
         return original(self, name, *value)
+
+    return hooked
+
+
+def _timed(tap: Tap, _arguments: Arguments, original: Function) -> Function:
+    """Hear the begin and end of each phase. The smallest compilation has sixteen: no more is done than it takes."""
+    by_context, clock, thread_id = tap.attribution.by_context, time.perf_counter, threading.get_ident
+    torchs = dynamo.thread_state()
+
+    def hooked(event: Any, *others: Any) -> Any:
+        start = clock()
+        try:
+            context: Any = getattr(torchs, "compile_context", None)
+            found = by_context.get(id(context))
+            if found is None or tap.is_watched:
+                tap.safely(TIMED, tap.hear_timed, event)
+            else:
+                found[0].timed.append((structured_trace.timed_row(event), context.attempt, thread_id()))
+                tap.seconds += clock() - start  # nothing in here waits for anything: the time on the clock is ours
+        except Exception as error:  # noqa: BLE001 -- as in `safely`
+            tap.keep_error(TIMED, error)
+        return original(event, *others)
 
     return hooked
 
@@ -406,6 +430,7 @@ def _recall(tap: Tap, entry: sidecar.Entry | None, known: set[tuple[str, Any]]) 
 
 DYNAMO_HOOKS = (
     Hook(structured_trace.STACK, _stack),
+    Hook(structured_trace.TIMED_EVENTS, _timed),
     Hook(dynamo.FRAME, _frame),
     before(dynamo.DYNAMO_GRAPH, "Dynamo graph", _dynamo_graph),
     after(dynamo.GUARDS, "guards", _guards),

@@ -36,7 +36,7 @@ from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
-from compiler_lens.recording.journal import TIMED, TimedRow, timed_meta, timed_rows
+from compiler_lens.recording.journal import TIMED, timed_meta, timed_rows
 
 ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
 
@@ -81,7 +81,7 @@ class Tap(TraceHandler):
         self._late: tuple[Hook, ...] = ()  # whose modules were half imported when they were to go in
         self._hooked: dict[Place, Callable[[], None] | str] = {}
         self._lock = threading.RLock()  # garbage collection may close another lens while we hold it
-        self._is_watched = False  # a session wants timed events at once
+        self.is_watched = False  # a session wants timed events at once
         self._subscription = Subscription(self)
         self._settings = settings.settings_of_process()
         self.settings_set: set[str] = set()  # the names of those that were set since hooks are there to hear of it
@@ -102,7 +102,7 @@ class Tap(TraceHandler):
         thread = self.local.thread
         was_ours, thread.is_ours = thread.is_ours, True  # no compilation waits for it: nothing asks for the time
         try:
-            observing = (Tap.safely.__code__, Tap.hear_timed.__code__, Tap.without_our_frames.__code__)
+            observing = (Tap.safely.__code__, Tap.without_our_frames.__code__)
             self.safely("frames of ours", pass_over_our_frames, *observing)
             self.safely("file names", note_files)
             self.safely("trace", self._listen)
@@ -135,7 +135,7 @@ class Tap(TraceHandler):
 
     def _serve(self, sessions: tuple[Session, ...]) -> None:
         self.sessions = sessions
-        self._is_watched = any(session.is_watched for session in sessions)
+        self.is_watched = any(session.is_watched for session in sessions)
 
     def _listen(self) -> None:
         with self._lock:
@@ -280,14 +280,14 @@ class Tap(TraceHandler):
             try:
                 step(*arguments)
             except Exception as error:  # noqa: BLE001 -- see below
-                self._keep_error(where, error)
+                self.keep_error(where, error)
             return
         start, imports = time.thread_time(), thread.import_seconds
         try:
             thread.is_ours = True  # in here: an interrupt may come at any call
             step(*arguments)
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is ours and not the user's
-            self._keep_error(where, error)
+            self.keep_error(where, error)
         finally:
             thread.is_ours = False
             self.seconds += time.thread_time() - start - (thread.import_seconds - imports)
@@ -298,13 +298,14 @@ class Tap(TraceHandler):
         try:
             return without_our_frames(stack)
         except Exception as error:  # noqa: BLE001 -- as in `safely`
-            self._keep_error("stack", error)
+            self.keep_error("stack", error)
             return stack
         finally:
             if not self.local.thread.is_ours:
                 self.seconds += time.perf_counter() - start
 
-    def _keep_error(self, where: str, error: Exception) -> None:
+    def keep_error(self, where: str, error: Exception) -> None:
+        """Make an error of ours a problem of the sessions; raise it where they are strict."""
         if isinstance(error, _StrictError) or _is_of_a_signal(error):
             raise error
         message = type(error).__name__
@@ -343,7 +344,7 @@ class Tap(TraceHandler):
                 return False
             self._heard.add(name)
         except Exception as error:  # noqa: BLE001 -- as in `safely`
-            self._keep_error(name, error)
+            self.keep_error(name, error)
         self.seconds += time.perf_counter() - start
         return True
 
@@ -358,7 +359,7 @@ class Tap(TraceHandler):
         may crash, or hang.
         """
         frames, context = self.local.thread.frames, dynamo.compile_context()
-        if self._is_watched or not frames or context is None:
+        if self.is_watched or not frames or context is None:
             return False
         frame = frames[-1]
         known = self.attribution.by_context.get(id(context))
@@ -370,45 +371,24 @@ class Tap(TraceHandler):
     def print_guards(self, guard_manager: Any) -> None:
         """Print the guards that a frame has got, for their record, which comes when that takes eight times as long."""
         frame, thread = self.here(), self.local.thread
-        is_put_off = self._subscription.is_alone and not self._is_watched and thread.frames[-1:] == [frame]
+        is_put_off = self._subscription.is_alone and not self.is_watched and thread.frames[-1:] == [frame]
         if is_put_off and frame.sessions:
             thread.guards = guard_manager, printed.guard_tree(guard_manager)
             self._catch_up(frame)
 
     def hear_timed(self, event: Any) -> None:
-        """Note the begin or end of a timed event. The smallest compilation has sixteen: no more is done than it takes.
-
-        They wait beside their compilation until something of it is written. Nothing in here waits for anything, so the
-        time on the clock is ours.
-        """
-        start = time.perf_counter()
-        try:
-            row, context = structured_trace.timed_row(event), dynamo.compile_context()
-            found = self.attribution.by_context.get(id(context))
-            if found is None:
-                self._hear_first(event, row, context)
-                return
-            record = found[0]
-            record.timed.append((row, context.attempt, threading.get_ident()))
-            if self._is_watched:
-                self._tell_timed_of(record)
-        except Exception as error:  # noqa: BLE001 -- as in `safely`
-            self._keep_error(TIMED, error)
-        self.seconds += time.perf_counter() - start
-
-    def _hear_first(self, event: Any, row: TimedRow, context: Any) -> None:
-        """Note a timed event of a compilation that begins, or of none."""
+        """Note a timed event of a compilation that begins, or of none; or of any, where somebody wants it at once."""
+        row = structured_trace.timed_row(event)
         if row[1] not in structured_trace.BEGIN_AND_END:  # an instant
             return
-        if context is not None:
-            self.safely(TIMED, self.here)  # it begins
-            if id(context) in self.attribution.by_context:
-                self.hear_timed(event)
-                return
-        self.safely(TIMED, self._note_timed, row)
-
-    def _note_timed(self, row: TimedRow) -> None:
-        self.note(TIMED, timed_meta(row), waits=True)
+        context = dynamo.compile_context()
+        if context is None:
+            self.note(TIMED, timed_meta(row), waits=True)
+            return
+        record = self.here()  # it may begin
+        record.timed.append((row, context.attempt, threading.get_ident()))
+        if self.is_watched:
+            self._tell_timed_of(record)
 
     def tell_timed(self) -> None:
         """Hand over all that waits beside its compilation."""

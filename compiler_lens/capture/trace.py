@@ -37,10 +37,6 @@ class TraceHandler(logging.Handler):
         """Take a record from the locals of trace_structured(). Must not raise, either."""
         raise NotImplementedError
 
-    def hear_timed(self, event: Any) -> None:
-        """Take a timed event. Must not raise, either."""
-        raise NotImplementedError
-
     def handle(self, record: logging.LogRecord) -> bool:
         """Take a record without the handler's lock, which a forked child could inherit locked."""
         metadata = getattr(record, "metadata", None)
@@ -52,7 +48,7 @@ class TraceHandler(logging.Handler):
         value = metadata[name]
         if name == "artifact" and isinstance(value, dict):
             name = str(value.get("name"))
-        if is_wanted(name):
+        if is_wanted(name) and name != TIMED:
             self.take(name, value, getattr(record, "payload", None))
         return True
 
@@ -76,7 +72,7 @@ class WantedOnly(list[logging.Handler]):
         self._ours = ours
         self._only_ours = [ours]
         self._trace_code = trace_code
-        self._timed_code: CodeType | None = None  # what sends most records: its few locals are faster to read
+        self._timed_code: CodeType | None = None  # what sends most records, which are heard elsewhere
 
     def copy(self) -> WantedOnly:
         """Return a list that answers as this one: newer Pythons' `removeHandler` takes a handler out of a copy."""
@@ -95,7 +91,6 @@ class WantedOnly(list[logging.Handler]):
         if is_ours_alone and frame.f_code is self._trace_code:
             caller = frame.f_back
             if caller is not None and caller.f_code is self._timed_code:
-                self._ours.hear_timed(caller.f_locals.get(structured_trace.TIMED_EVENT))
                 return False
             return self._is_left_to_torch(frame)
         if not is_ours_alone and self.others_listen:
@@ -109,13 +104,13 @@ class WantedOnly(list[logging.Handler]):
         try:
             parameters = frame.f_locals
             name = structured_trace.name_of(parameters)
-            event = structured_trace.event(parameters) if name == TIMED else None
+            if name == TIMED:
+                if frame.f_back is not None and structured_trace.is_timed(parameters):
+                    self._timed_code = frame.f_back.f_code
+                return False
         except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become: it renders, and `handle` sees it
             return True
-        if name == TIMED:
-            self._timed_code = self._timed_code or structured_trace.code_of_timed(frame)
-            self._ours.hear_timed(event)
-        elif is_wanted(name):
+        if is_wanted(name):
             self._ours.render(name, parameters)
         return False
 

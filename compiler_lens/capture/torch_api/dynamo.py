@@ -38,10 +38,15 @@ LOGGERS = ("torch._dynamo", "torch._subclasses", "torch.fx")
 _GUARDS = "torch._guards"  # torch imports it; an import statement would run dozens of times in a compilation
 
 
+def thread_state() -> Any:
+    """Return what holds a thread's CompileContext, as `compile_context`, where one is current."""
+    return sys.modules[_GUARDS]._TLS
+
+
 def compile_context() -> Any:
     """Return the current CompileContext (its object is the same when a backward is compiled later), or None."""
-    # What CompileContext.try_get() returns, without its frame: each timed event asks.
-    context = getattr(sys.modules[_GUARDS]._TLS, "compile_context", None)
+    # What CompileContext.try_get() returns, without its frame: each hook asks.
+    context = getattr(thread_state(), "compile_context", None)
     return None if context is None or context.compile_id is None else context
 
 
