@@ -46,7 +46,7 @@ def thread_state() -> Any:
 def compile_context() -> Any:
     """Return the current CompileContext (its object is the same when a backward is compiled later), or None."""
     # What CompileContext.try_get() returns, without its frame: each hook asks.
-    context = getattr(thread_state(), "compile_context", None)
+    context = getattr(sys.modules[_GUARDS]._TLS, "compile_context", None)
     return None if context is None or context.compile_id is None else context
 
 
