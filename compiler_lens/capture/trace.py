@@ -72,7 +72,7 @@ class WantedOnly(list[logging.Handler]):
         self._ours = ours
         self._only_ours = [ours]
         self._trace_code = trace_code
-        self._timed_code: CodeType | None = None  # what sends most records, which are heard elsewhere
+        self._passed_over: dict[int, CodeType] = {}  # what sends records that are not looked at, by its id
 
     def copy(self) -> WantedOnly:
         """Return a list that answers as this one: newer Pythons' `removeHandler` takes a handler out of a copy."""
@@ -90,7 +90,7 @@ class WantedOnly(list[logging.Handler]):
         is_ours_alone = self == self._only_ours
         if is_ours_alone and frame.f_code is self._trace_code:
             caller = frame.f_back
-            if caller is not None and caller.f_code is self._timed_code:
+            if caller is not None and id(caller.f_code) in self._passed_over:
                 return False
             return self._is_left_to_torch(frame)
         if not is_ours_alone and self.others_listen:
@@ -104,9 +104,9 @@ class WantedOnly(list[logging.Handler]):
         try:
             parameters = frame.f_locals
             name = structured_trace.name_of(parameters)
-            if name == TIMED:
-                if frame.f_back is not None and structured_trace.is_timed(parameters):
-                    self._timed_code = frame.f_back.f_code
+            if name in structured_trace.PASSED_OVER:
+                if (caller := frame.f_back) is not None:
+                    self._passed_over[id(caller.f_code)] = caller.f_code
                 return False
         except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become: it renders, and `handle` sees it
             return True
