@@ -95,6 +95,7 @@ ADDED: list[tuple[str, Any, Sequence[Any], Any, str]] = [
     ("lens.cached_otherwise", {"setting": "s", "then": "math", "now": ""}, ("then",), 3, "at `$.then`"),
     ("lens.eager_calls", {**LINE, "function": "f", "calls": 3}, ("calls",), -1, "at `$.calls`"),
     ("lens.eager_calls", {**LINE, "function": "f", "calls": 3}, ("function",), {}, "at `$.function`"),
+    ("lens.late_hook", {**LINE, "hook": "forward hook", "module": "Net"}, ("module",), 3, "at `$.module`"),
     ("lens.child", LINE, ("line",), "3", "at `$.line`"),
     ("lens.child", LINE, ("file",), 3, "at `$.file`"),
     ("lens.child", {**LINE, "compiled": True}, ("compiled",), "yes", "at `$.compiled`"),

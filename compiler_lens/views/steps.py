@@ -50,6 +50,7 @@ ABOUT: Mapping[type, About] = {
     seen.FrameFailed: About("frame-failed", "", "frames"),
     seen.StanceTaken: About("stance-taken", "stance", "eager"),
     seen.NeverCalled: About("never-called", "", "eager"),
+    seen.HookAfterCompile: About("hook-after-compile", "", "guards"),
     seen.FailureSuppressed: About("failure-suppressed", "", "frames"),
     seen.HoldsNothing: About("wrapper-holds-nothing", "", "frames"),
     seen.MarkedAway: About("all-disabled", "", "frames"),

@@ -122,6 +122,15 @@ class EagerCalls(Struct, frozen=True):
     calls: Count
 
 
+class LateHook(Struct, frozen=True):
+    """A hook that was registered on a module after that was compiled: the compiled code does not call it."""
+
+    compile_id: CompileId  # one that was compiled without, and stood then
+    hook: str  # "forward hook", "backward pre-hook"
+    module: str = ""  # its class; empty for a hook of all modules
+    place: SourceLine | None = None  # the user's line that registers it
+
+
 class Outcome(Enum):
     """How compiling a frame ended."""
 

@@ -18,6 +18,7 @@ from compiler_lens.recording.model.program import (
     EagerCalls,
     GraphBreak,
     Guard,
+    LateHook,
     Recompile,
     Stance,
     Symbol,
@@ -143,6 +144,7 @@ class Recording(Struct, frozen=True):
     sites: tuple[CompileSite, ...] = ()  # what torch.compile was given
     stances: tuple[Stance, ...] = ()  # that were taken, each once
     eager_calls: tuple[EagerCalls, ...] = ()  # that a stance made eager
+    late_hooks: tuple[LateHook, ...] = ()  # of modules that were compiled without them
     children: tuple[ChildProcess, ...] = ()
     problems: tuple[CaptureProblem, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
