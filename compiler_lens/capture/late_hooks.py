@@ -1,4 +1,4 @@
-"""Hooks that a program registers on a module that is compiled already: noted there, so at no cost in a call."""
+"""What guards are on, and hooks that a program registers on a module that is compiled already: nothing in a call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from compiler_lens.capture import sources
 from compiler_lens.capture.hooks import after
 from compiler_lens.capture.tap import Tap
-from compiler_lens.capture.torch_api import module_hooks
+from compiler_lens.capture.torch_api import guards, module_hooks
 from compiler_lens.capture.torch_api.doors import caller
 from compiler_lens.capture.torch_api.places import Hook
 from compiler_lens.capture.unhooked import keep
@@ -18,9 +18,11 @@ from compiler_lens.recording.event import NO_ID, Event
 _NAME = "hooks of modules"
 
 
-def _built(tap: Tap, result: Any, guards: Any) -> None:
+def _built(tap: Tap, result: Any, made: Any) -> None:
     builder, manager = result
-    if keep(tap.unhooked, manager, tap.here(), module_hooks.not_looked_for(builder, guards)):
+    if members := guards.members(builder, made):
+        tap.note("lens.members", {"members": members}, waits=True)
+    if keep(tap.unhooked, manager, tap.here(), guards.not_looked_for(builder, made)):
         tap.install(_REGISTRATIONS)  # now there is something to be late for
 
 
@@ -60,4 +62,4 @@ def _registration(name: str) -> Hook:
 
 
 _REGISTRATIONS = tuple(map(_registration, (*module_hooks.OF_A_MODULE, *module_hooks.OF_ALL_MODULES)))
-LATE_HOOKS = (after(module_hooks.BUILT, _NAME, _built),)
+GUARD_HOOKS = (after(guards.BUILT, "guards as they are made", _built),)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-_AT_ONCE = (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS, *asked.ASKED_HOOKS, *late_hooks.LATE_HOOKS)
+_AT_ONCE = (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS, *asked.ASKED_HOOKS, *late_hooks.GUARD_HOOKS)
 
 
 class Delegates:

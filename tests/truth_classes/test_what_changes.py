@@ -121,6 +121,8 @@ def test_members_of_an_enum_are_made_once_already(kinds: Sequence[object]) -> No
     assert "A member of an enum" in cause.fix.why
     assert "Make kind once" not in cause.fix.change
     assert "one function for each member" in cause.fix.change
+    if isinstance(kinds[0], Kind):  # a flag is an int, of which torch says the value
+        assert [(change.old, change.new) for change in cause.changes] == [("Kind.FIRST", "Kind.SECOND")]
 
 
 def test_other_objects_are_to_be_made_once() -> None:

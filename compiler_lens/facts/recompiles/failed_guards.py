@@ -306,7 +306,7 @@ def _expression(  # noqa: PLR0911 -- one for each kind
         is_flag = old in {"<class 'NoneType'>", "<class 'bool'>", "None", "True", "False"}
         cause = _C.BOOL_OR_NONE if is_flag else _C.OBJECT_IDENTITY
         cause = _C.ANOTHER_MODULE if name == "self" and names.wrapper else cause
-        return Failed(cause, name, f"identity of {name}", old)
+        return Failed(cause, name, f"identity of {name}", _member(entry.values.get(f"identity of {name}", "")) or old)
     if text.startswith("___check_type_id("):
         return Failed(_C.ANOTHER_MODULE if name == "self" else _C.OBJECT_TYPE, name, f"type of {name}", old)
     if name.startswith("len(") and name.endswith(")"):
@@ -323,6 +323,12 @@ def _expression(  # noqa: PLR0911 -- one for each kind
         return Failed(_C.STORAGE_OFFSET, offset[0], name or offset[0], old)
     is_of_sizes = ".shape[" in name or ".stride(" in name or not name
     return _on_sizes(name, failure, names) if is_of_sizes else _on_value(name, failure, names)
+
+
+def _member(value: str) -> str:
+    """Return a value that is a member of an enum, `Mode.FAST`; empty for another."""
+    kind, dot, name = value.partition(".")
+    return value if dot and kind.isidentifier() and name.isidentifier() else ""
 
 
 def _modes(entry: EntryValues, now: EntryValues) -> Failed:

@@ -293,9 +293,10 @@ def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Ren
     dicts: dict[CompileId, set[str]] = {i: set() for i in wanted}
     lines: dict[CompileId, dict[str, SourceLine]] = {i: {} for i in wanted}
     pins: dict[CompileId, dict[str, SourceLine]] = {i: {} for i in wanted}
+    members = {str(member.address): member.name for member in recording.members}
     for guard in recording.guards:
         if guard.compile_id in wanted:
-            values[guard.compile_id].update(_of_guard(guard, rename))
+            values[guard.compile_id].update(_of_guard(guard, rename, members))
             if guard.user_line and guard.source:
                 lines[guard.compile_id].setdefault(rename(guard.compile_id, guard.source), guard.user_line)
             if guard.kind == "DICT_LENGTH":
@@ -311,7 +312,7 @@ def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Ren
     return {i: EntryValues(values[i], frozenset(varying[i]), frozenset(dicts[i]), lines[i], pins[i]) for i in wanted}
 
 
-def _of_guard(guard: Guard, rename: Rename) -> Iterator[tuple[str, str]]:
+def _of_guard(guard: Guard, rename: Rename, members: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     said = guard.expression
     if guard.kind == "GLOBAL_STATE":
         yield from _global_state(said.partition(_STATE)[2])
@@ -325,7 +326,10 @@ def _of_guard(guard: Guard, rename: Rename) -> Iterator[tuple[str, str]]:
         yield from ((f"{name}.stride({axis})", stride) for axis, stride in enumerate(strides) if stride != "None")
     elif found := _KIND.match(said):
         name = rename(guard.compile_id, found["source"])
-        yield f"{'identity' if found['what'] == 'obj' else 'type'} of {name}", found["type"] or found["id"]
+        if found["what"] == "obj":
+            yield f"identity of {name}", members.get(found["id"]) or found["type"] or found["id"]
+        else:
+            yield f"type of {name}", found["type"] or found["id"]
         yield f"address of {name}", found["id"]
     elif said.startswith("not ") and guard.kind in {"LENGTH_CHECK", "DICT_LENGTH", "SEQUENCE_LENGTH"}:
         yield f"len({rename(guard.compile_id, guard.source)})", "0"

@@ -80,6 +80,13 @@ class Recompile(Struct, frozen=True):
     failures: tuple[GuardFailure, ...]
 
 
+class EnumMember(Struct, frozen=True):
+    """A member of an enum that a guard knows by its address."""
+
+    address: Count
+    name: str  # "Mode.FAST"
+
+
 class Symbol(Struct, frozen=True):
     """A size that became symbolic, or a symbol that was pinned to a value."""
 

@@ -16,6 +16,7 @@ from compiler_lens.recording.model.program import (
     Compilation,
     CompileSite,
     EagerCalls,
+    EnumMember,
     GraphBreak,
     Guard,
     LateHook,
@@ -127,6 +128,7 @@ class Recording(Struct, frozen=True):
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
     guards: tuple[Guard, ...] = ()
+    members: tuple[EnumMember, ...] = ()  # of enums, that guards are on
     symbols: tuple[Symbol, ...] = ()
     graphs: tuple[Graph, ...] = ()
     decompositions: tuple[Decomposition, ...] = ()

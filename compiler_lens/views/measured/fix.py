@@ -31,7 +31,7 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Figures, Results, SourceLine
-from compiler_lens.views import steps
+from compiler_lens.views import steps, words
 from compiler_lens.views.advice import advice, changed
 from compiler_lens.views.document import (
     Block,
@@ -431,7 +431,7 @@ def _nothing(fix: Fix) -> Iterator[Block]:
     elif not first.calls:
         yield paragraph("Nothing that torch.compile made was called, so no edit can be tried.", tone=Tone.WARN)
     elif not (first.error or first.broken or worth or eager or first.against):
-        yield line(Span("Nothing to fix: ", Tone.GOOD), "no graph breaks, no recompiles.")
+        yield line(Span("Nothing to fix: ", Tone.GOOD), words.ALL_CLEAR)
     elif not (first.error or first.broken or worth or eager):
         yield steps.but_there_is(first.against)
     elif eager:
