@@ -112,7 +112,7 @@ def _of_tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: Ent
         changed = (key for key in fixed if key.endswith(axis) and now.values.get(key) == new)
         name = next((key for key in changed if key.removesuffix(axis).isidentifier()), f"{tensor}{axis}")
         # torch/fx/experimental/symbolic_shapes.py: sizes 0 and 1 never become symbols.
-        cause = _C.ZERO_ONE if {old, new} & {"0", "1"} else _dimension(_SIZE.match(name), entry, now)
+        cause = _C.ZERO_ONE if {old, new} & {"0", "1"} else _dimension(_SIZE.match(name), names, entry, now)
         return Failed(cause, name, name, old, new)
     if what == "stride" and index:
         name = f"{tensor}.stride({index[1]})"
@@ -125,12 +125,12 @@ def _of_tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: Ent
     return Failed(cause, f"{tensor}.{attribute}", f"{key} of {tensor}", old, new)
 
 
-def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues) -> CauseClass:
+def _dimension(found: re.Match[str] | None, names: Names, entry: EntryValues, now: EntryValues) -> CauseClass:
     if found is None:
         return _C.SIZE
     tensor, axis = found["tensor"], int(found["axis"])
     rank = entry.rank(tensor) or now.rank(tensor) or 0
-    if axis == 0 and rank >= _PLURAL_RANK:
+    if axis == 0 and rank >= _PLURAL_RANK and names.comes_with_each_call(tensor):
         return _C.BATCH_SIZE
     tokens = _TOKENS.search(tensor) is not None
     if axis == 1 and ((rank == _PLURAL_RANK and tokens) or rank == _SEQUENCE_RANK):
@@ -138,10 +138,10 @@ def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues
     return _C.SIZE
 
 
-def role(name: str, values: EntryValues) -> CauseClass:
+def role(name: str, names: Names, values: EntryValues) -> CauseClass:
     """Return what a value that may vary is for: a batch, a sequence, another size, or a number."""
     found = _SIZE.match(name)
-    return _dimension(found, values, values) if found else _C.INT_ARGUMENT
+    return _dimension(found, names, values, values) if found else _C.INT_ARGUMENT
 
 
 def _keys(tensor: str, failure: GuardFailure, entry: EntryValues, now: EntryValues) -> Failed:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.program.coverage import resumed_line
 from compiler_lens.facts.program.ownership import innermost_own
@@ -61,6 +62,9 @@ _FIELDS: Mapping[str, str] = {"___namedtuple_fields": "._fields"}
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
+_DOOR = "torch/_dynamo/eval_frame.py"  # of calls of what torch.compile made
+
+
 class Names(Struct, frozen=True):
     """What is needed to name the values that one compilation guards."""
 
@@ -71,10 +75,17 @@ class Names(Struct, frozen=True):
     own: frozenset[str] = frozenset()  # all names in the function's own signature; empty if not known
     break_line: int | None = None  # of a resume function: the line of the break
     stack_value: str = ""  # what that line computes, where it can only be one thing
+    is_outermost: bool = True  # no function of the user's that was called through torch.compile calls it
 
     def is_captured(self, root: str) -> bool:
         """Return whether a name is a variable of the function around."""
         return self.captured and bool(self.own) and root.isidentifier() and root not in self.own | {"self", "cls"}
+
+    def comes_with_each_call(self, value: str) -> bool:
+        """Return whether a value is, or is in, what the outermost compiled call is given."""
+        root = value.partition(".")[0].partition("[")[0]
+        is_given = root not in {"self", "cls"} and (not self.own or root in self.own)
+        return is_given and self.is_outermost and self.break_line is None
 
 
 def is_wrapper(compilation: Compilation) -> bool:
@@ -84,6 +95,17 @@ def is_wrapper(compilation: Compilation) -> bool:
 
 def names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable[GraphBreak], texts: Sources) -> Names:
     """Return how to name what a compilation guards: what torch says of the function, else what its source says."""
+    return replace(_names_of(compilation, graphs, breaks, texts), is_outermost=_is_outermost(compilation))
+
+
+def _is_outermost(compilation: Compilation) -> bool:
+    """Whether nothing of the user's stands between a frame and the call of what torch.compile made."""
+    files = [at.file.replace("\\", "/") for at in compilation.stack[:-1]]
+    doors = [number for number, file in enumerate(files) if file.endswith(_DOOR)]
+    return not doors or not any(map(is_own, files[doors[-1] + 1 :]))
+
+
+def _names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable[GraphBreak], texts: Sources) -> Names:
     line = resumed_line(compilation)
     if line is not None:
         return Names(break_line=line, stack_value=_stack_value(texts.line(compilation.file, line), breaks, line))

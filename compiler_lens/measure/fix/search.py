@@ -96,7 +96,7 @@ class Search:
         best = self._best()
         if self._improved_in_parts(best):
             best = self._best()
-        return replace(self._found(best), is_unfinished=True)
+        return replace(self._found(best), is_unfinished=True, is_hurried=True)
 
     def so_far(self) -> Fix:
         """Return what is best of what was tried, and try nothing more."""

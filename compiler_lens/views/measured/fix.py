@@ -104,6 +104,11 @@ _UNTRIED = {
 }
 
 
+_ENDED = "It was ended before all was tried: what stands here is the best of what was."
+_HURRIED = (
+    "Not all was tried: a third of the time that --within gives is kept for a closer look at the best, which stands"
+    " here. With more time it tries more."
+)
 _OF_PARTS = (
     "Compiled code that calls a function which is Python from now on breaks its graph there; `fullgraph=True` does not"
     " see it. Dividing one compiles no more of a call than graph breaks leave; it ends recompiles of what is between"
@@ -369,8 +374,8 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         Section("Tried", (table,), summary),
         *_remarks(fix),
         Gap(),
-        *_beside(fix),
         *_best(fix, numbers),
+        *_beside(fix),
         *(() if is_written or fix.best is None else (_how_to_have_it(fix, kept),)),
     )
 
@@ -385,7 +390,7 @@ def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
     codes = {offer.edit: " ".join(offer.code.split()) for offer in offers}
     titles: dict[Edit, str] = {}
     for offer in offers:
-        if offer.edit.title.startswith("@"):
+        if offer.edit.title.startswith("@") or isinstance(offer.edit, Apart):
             titles[offer.edit] = one_line(offer.edit.title, _LONGEST)
             continue
         code = codes[offer.edit]
@@ -448,9 +453,9 @@ def _beside(fix: Fix) -> Iterator[Block]:
     """Tell what no change was about: neither a break nor recompiles, so no trial and no line above shows it."""
     worth = [one for one in fix.first.findings if not one.benign and not isinstance(one.evidence, _TARGETS)]
     if worth:
+        yield Gap()
         yield line(quiet("Beside that, of the program as it is:"))
         yield from _told(worth)
-        yield Gap()
 
 
 def _told(worth: Sequence[Finding]) -> Iterator[Block]:
@@ -465,7 +470,7 @@ def _run_eagerly(functions: int, how: str = "") -> str:
 
 def _remarks(fix: Fix) -> Iterator[Block]:
     if fix.is_unfinished:
-        yield paragraph("It was ended before all was tried: what stands here is the best of what was.", tone=Tone.WARN)
+        yield paragraph(_HURRIED if fix.is_hurried else _ENDED, tone=Tone.WARN)
     if not fix.is_deterministic:
         said = "Two runs of the program as it is differ, with the same seeds: it is not deterministic, and results"
         yield paragraph(f"{said} cannot be compared.", tone=Tone.WARN)
