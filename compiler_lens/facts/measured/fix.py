@@ -273,6 +273,7 @@ class OwnBackend(Struct, frozen=True):
 
     names: tuple[str, ...] = ()  # as torch.compile was told: "inductor"
     because: NotCompiledBecause | None = None  # None: it compiles it
+    others: OtherInputs = OtherInputs()  # calls with other inputs, for which the same code ran
 
     @property
     def is_inductor(self) -> bool:

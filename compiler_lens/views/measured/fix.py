@@ -495,7 +495,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if zeros := best.observed.zero_gradients:
         said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
         yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
-    yield from _other_inputs(best.observed.others)
+    yield from _other_inputs(best.observed.others, fix.own_backend)
     if fix.is_unchecked:
         yield paragraph(
             "Not tried yet: other inputs than the program's own, and without torch.compile.", tone=Tone.WARN
@@ -699,7 +699,7 @@ def _sides(fix: Fix) -> Iterator[Block]:
             yield paragraph(f"It was never {never}: what the change gives then is not known.", indent=4, tone=Tone.WARN)
 
 
-def _other_inputs(others: OtherInputs) -> Iterator[Block]:
+def _other_inputs(others: OtherInputs, own: OwnBackend | None) -> Iterator[Block]:
     """Tell with which inputs a change gives something else: inputs that the program may never have."""
     if others.untried:
         yield paragraph(_UNTRIED[others.untried], tone=Tone.WARN)
@@ -709,11 +709,17 @@ def _other_inputs(others: OtherInputs) -> Iterator[Block]:
             f"{lost} with other inputs took too long or ended the process: nothing is known of that.", tone=Tone.WARN
         )
     yield from _no_evidence(others)
+    yield from _differing(others, "With inputs that the program did not have")
+    if own:
+        yield from _differing(own.others, "With its own backend and other inputs")
+
+
+def _differing(others: OtherInputs, which: str) -> Iterator[Block]:
     differing: dict[Way, OtherCall] = {}
     for one in others.differing:
         differing.setdefault(one.made_by, one)
     if differing:
-        yield line(Span("With inputs that the program did not have it gives something else:", Tone.WARN))
+        yield line(Span(f"{which} it gives something else:", Tone.WARN))
     for one in differing.values():
         yield paragraph(f"- {_how(one)}: {_gave(one)}", indent=2, limit=2)
 
