@@ -141,7 +141,7 @@ class OtherCalls:
         if not (self._is_compiled or any(way.inputs.has_other_tensors for way in left)):
             self.unmade.append(Unmade(call, not_made(given)))
         while left and self._seconds + time.perf_counter() - begun <= _SECONDS:
-            calls = partial(self._in_a_copy, _Asked(function, call, given, reached, tuple(left)))
+            calls = partial(self._in_a_copy, _Asked(function, call, given, reached, tuple(left), self._is_compiled))
             for message in told_by_a_copy(calls, _SILENCE):
                 self._hear(message)
                 left.pop(0)
@@ -180,6 +180,7 @@ class _Asked(Struct, frozen=True):
     given: Any
     reached: Reached
     ways: tuple[Way, ...]
+    is_compiled: bool  # by a backend that may write, of which an error says nothing
 
 
 def _called(asked: _Asked, way: Way, lines: CountedLines) -> Sequence[Kept]:
@@ -196,7 +197,7 @@ def _called(asked: _Asked, way: Way, lines: CountedLines) -> Sequence[Kept]:
         changed = [tensor for tensor, copy in zip(tensors, copies, strict=True) if not _is_same(tensor, copy)]
         gradients = _gradients(result, [*asked.reached(result), *tensors])
     except Exception as error:  # noqa: BLE001 -- what the function raises is what it gives
-        if REFUSED not in str(error):
+        if not (asked.is_compiled and REFUSED in str(error)):
             keeper.keep("error", asked.call, [described(error)[0]], way.text)
         return keeper.kept
     keeper.keep("result", asked.call, leaves(result), way.text)
