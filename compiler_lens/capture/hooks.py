@@ -75,7 +75,7 @@ def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
             tap.safely("frame", _leave, tap, entered, frame_error, error)
             raise
         else:
-            tap.safely("frame", _leave, tap, entered, _frame_result, frame.f_code.co_filename, result)
+            tap.safely("frame", _leave, tap, entered, _frame_result, self, frame, result)
             return result
         finally:
             del frames[around:]
@@ -110,9 +110,9 @@ def frame_error(error: BaseException) -> dict[str, Any]:
     return {"result": "error", "reason": reason[:2000]}
 
 
-def _frame_result(file: str, result: Any) -> dict[str, Any]:
-    has_code, reason = dynamo.frame_result(result)
-    is_no_news = reason in _NO_NEWS or (reason == _NO_TENSORS and not sources.is_kept(file))
+def _frame_result(callback: Any, frame: Any, result: Any) -> dict[str, Any]:
+    has_code, reason = dynamo.frame_result(result, callback, frame)
+    is_no_news = reason in _NO_NEWS or (reason == _NO_TENSORS and not sources.is_kept(frame.f_code.co_filename))
     return {"result": "code" if has_code else "none", "reason": "" if is_no_news else reason}
 
 

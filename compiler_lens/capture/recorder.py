@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.capture import asked, doors, hooks
+from compiler_lens.capture import asked, doors, hooks, late_hooks
 from compiler_lens.capture.session import Session, SessionOwner
 from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
 from compiler_lens.capture.torch_api import inductor, structured_trace
@@ -26,6 +26,9 @@ from compiler_lens.recording.output_files import Product, write_whole
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+_AT_ONCE = (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS, *asked.ASKED_HOOKS, *late_hooks.GUARD_HOOKS)
 
 
 class Delegates:
@@ -72,7 +75,7 @@ class Recorder(SessionOwner):
         if self.path is not target and self.path is not None:  # to compare paths takes them apart
             self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
         try:
-            self._tap = open_tap(self._session, (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS, *asked.ASKED_HOOKS))
+            self._tap = open_tap(self._session, _AT_ONCE)
         except BaseException:
             self._session.journal.close()
             raise

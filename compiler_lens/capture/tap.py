@@ -33,6 +33,7 @@ from compiler_lens.capture.torch_api.places import (
     without_our_frames,
 )
 from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
+from compiler_lens.capture.unhooked import Unhooked
 from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
@@ -74,6 +75,7 @@ class Tap(TraceHandler):
         self.attribution = Attribution()
         self.local = self.attribution.local
         self.cache_entries: dict[tuple[int | None, bool], Entry] = {}  # of a run's forward (or inference) and backward
+        self.unhooked: dict[int, Unhooked] = {}  # code made without hooks of modules, by the id of its guards
         self.seconds = 0.0  # of processor time, in our own code while others compiled
         self._is_done = False
         self._heard: set[str] = set()  # names of all records that ever came
@@ -466,6 +468,10 @@ class Tap(TraceHandler):
         event = Event(name, time.time(), meta=meta)
         if session in self.hearers() and session.is_first(event):
             self._give((session,), event)
+
+    def tell_first(self, record: FrameRecord, event: Event) -> None:
+        """Record something that happens after a compilation, for those who heard of that and were not told it yet."""
+        self._give([session for session in record.sessions if session.is_first(event)], event)
 
     def count_eager(self, call: tuple[str, str, int], owner: Session | None) -> None:
         """Count a call of a compiled function that a stance makes eager: its name, file and line."""

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import ChildProcess, CompileId, CompileSite, EagerCalls, SourceLine, Stance
+from compiler_lens.recording.model import (
+    ChildProcess,
+    CompileId,
+    CompileSite,
+    EagerCalls,
+    LateHook,
+    SourceLine,
+    Stance,
+)
 from compiler_lens.recording.shape import Count, shaped
 
 
@@ -45,6 +53,17 @@ def read_eager_calls(event: Event, _id: CompileId, _files: Mapping[int, str]) ->
     """Read how many calls of a function ran eagerly under a stance."""
     told = shaped(_Calls, event.meta)
     return (EagerCalls(SourceLine(told.file, told.line, told.function), told.calls),)
+
+
+class _LateHook(_At, frozen=True):
+    hook: str = ""
+    module: str = ""
+
+
+def read_late_hook(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[LateHook, ...]:
+    """Read where a hook was registered on a module that was compiled without."""
+    told = shaped(_LateHook, event.meta)
+    return (LateHook(compile_id, told.hook, told.module, told.line_of()),)
 
 
 class _Child(_At, frozen=True):

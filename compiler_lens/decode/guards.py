@@ -14,7 +14,7 @@ from compiler_lens.decode.stacks import STRING, read_comment, read_stack, read_t
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import NO_COMPILATION
-from compiler_lens.recording.model import CompileId, Guard, GuardFailure, Recompile, Symbol
+from compiler_lens.recording.model import CompileId, EnumMember, Guard, GuardFailure, Recompile, Symbol
 from compiler_lens.recording.shape import read_json, shaped
 
 _HEAD = "TREE_GUARD_MANAGER:"
@@ -72,6 +72,22 @@ def _entries(text: str) -> Iterator[tuple[int, str]]:
         depth, entry = len(found[1]) // 2, [line[found.end() :]]
     if depth >= 0:
         yield depth, "\n".join(entry)
+
+
+class _Members(Struct, frozen=True):
+    members: Mapping[str, str]
+
+
+def read_members(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[EnumMember, ...]:
+    """Read which members of enums the guards of a frame are on."""
+    told = shaped(_Members, event.meta).members
+    return tuple(shaped(EnumMember, {"address": _address(at), "name": name}) for at, name in told.items())
+
+
+def _address(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise PayloadError(f"an address that is no number: {text[:40]}")
+    return int(text[:20])
 
 
 class _Symbol(Struct, frozen=True):

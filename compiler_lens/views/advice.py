@@ -576,6 +576,27 @@ def _silent(evidence: object) -> Advice | None:
     return None
 
 
+# Of hooks of all modules torch has no guards at all.
+_BEFORE = (
+    "Register it before the first call of what torch.compile made, or call `torch.compiler.reset()` once it is"
+    " registered: the next call then compiles with it."
+)
+_HOOK_GUARDS = (
+    " Or set `torch._dynamo.config.skip_nnmodule_hook_guards = False` where the program begins: torch then looks for"
+    " new hooks at every call, and compiles again for them."
+)
+
+
+def _late_hook(evidence: kinds.HookAfterCompile) -> Advice:
+    """A hook that nothing calls: torch leaves out the guards that would find it."""
+    modules = joined([f"`{name}`" for name in evidence.modules], 3)
+    on = f"on {modules}, which was" if len(evidence.modules) == 1 else f"on {modules}, which were"
+    on = on if modules else "for all modules, some of which were"
+    what = f"registers a {evidence.hook} {on} compiled before that: the compiled code does not call it."
+    at = At(evidence.place, Tone.STRONG) if evidence.place else strong("The program")
+    return Advice((at,), what=what, change=_BEFORE + (_HOOK_GUARDS if modules else ""))
+
+
 def _marked_away(evidence: kinds.MarkedAway) -> Advice:
     """Nothing is compiled because a mark of the user's says so: where that is, and torch's hint."""
     name, at = evidence.function.name, evidence.mark
@@ -590,6 +611,8 @@ def _marked_away(evidence: kinds.MarkedAway) -> Advice:
 
 def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
     match evidence:
+        case kinds.HookAfterCompile():
+            return _late_hook(evidence)
         case kinds.CudagraphsSkipped(outcomes):
             stack = outcomes[0].user_stack
             what = f"{plural(len(outcomes), 'graph')} without CUDA graphs: {_reason(outcomes[0].reason)}."

@@ -73,7 +73,8 @@ class SmallGraphs(Struct, frozen=True):
 EvidenceFacts = (
     CardFacts | RecompiledFunction | EagerFunction | FailedFrame | UnfinishedFrame | SmallGraphs
     | seen.CudagraphsSkipped | seen.CacheBypassed | seen.PhaseDominates | seen.DeviceIdle | seen.DisabledOnPurpose
-    | seen.CachedUnder | seen.NothingSeen | seen.StanceTaken | seen.NeverCalled | Unintended
+    | seen.CachedUnder | seen.NothingSeen | seen.StanceTaken | seen.NeverCalled | seen.HookAfterCompile
+    | Unintended
 )  # fmt: skip
 
 

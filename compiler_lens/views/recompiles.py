@@ -121,7 +121,7 @@ def _pinned(recording: Recording, selection: Selection) -> tuple[Section, ...]:
         )
         if at := dimension.pins[-1].line:
             blocks.append(_source(at))
-    told = "were free to vary until a line needed one value; others compile again"
+    told = "a line needs one value: others compile again"
     numbers = sum(dimension.role is CauseClass.INT_ARGUMENT for dimension in every)
     what = [*(["sizes"] if numbers < len(every) else []), *(["numbers"] if numbers else [])]
     return (Section(f"Pinned {' and '.join(what)}", tuple(blocks), told),) if blocks else ()

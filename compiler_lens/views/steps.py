@@ -50,6 +50,7 @@ ABOUT: Mapping[type, About] = {
     seen.FrameFailed: About("frame-failed", "", "frames"),
     seen.StanceTaken: About("stance-taken", "stance", "eager"),
     seen.NeverCalled: About("never-called", "", "eager"),
+    seen.HookAfterCompile: About("hook-after-compile", "", "guards"),
     seen.FailureSuppressed: About("failure-suppressed", "", "frames"),
     seen.HoldsNothing: About("wrapper-holds-nothing", "", "frames"),
     seen.MarkedAway: About("all-disabled", "", "frames"),
@@ -175,7 +176,8 @@ def all_clear(recording: Recording, summary: Summary) -> doc.Block:
     """Return "nothing to fix", or what there is all the same, where no finding asks for anything."""
     doubts = against(recording, summary)
     if not doubts:
-        return line(Span("Nothing to fix", Tone.GOOD), ": no graph breaks, no recompiles.", indent=2)
+        told = f": {words.ALL_CLEAR} {words.NOT_SEEN}" if recording.sites else f": {words.ALL_CLEAR}"
+        return paragraph(Span("Nothing to fix", Tone.GOOD), told, indent=2)
     if recording.damage:
         return NOTHING_READ
     if unfinished := sum(isinstance(finding.evidence, seen.Unfinished) for finding in summary.findings):

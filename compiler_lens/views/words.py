@@ -36,6 +36,9 @@ OUTCOMES: Mapping[Outcome, str] = {
     Outcome.UNFINISHED: "unfinished",
 }
 
+# Nothing of a call is recorded that does not come to the compiler, also not that it was made.
+ALL_CLEAR = "no graph breaks, no recompiles in what came to the compiler."
+NOT_SEEN = "Calls of a model as it was before torch.compile are not seen."
 # What is said of one function, and of several, that are not compiled whole; worst first.
 TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
     Treatment.FAILED: ("failed", "failed"),

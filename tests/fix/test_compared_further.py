@@ -16,6 +16,7 @@ import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.edits import Setting
 from compiler_lens.facts.measured.fix import Fix, NotCompiledBecause, Observed, Offer, OwnBackend, Target, Trial
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs
 from compiler_lens.facts.measured.printed import OtherWords, known
 from compiler_lens.measure.fix import trials
 from compiler_lens.measure.fix.plan import Program
@@ -368,3 +369,64 @@ def test_what_only_rounding_moves_is_the_same(tmp_path: Path) -> None:
         moved = runs._attempt({str(script): f"{text}\nkeys.weight.data += 0.01\n"}, (offer,))
         assert moved.difference is not None
         assert moved.difference.kind == "state"
+
+
+@pytest.mark.parametrize(
+    ("gave", "inputs", "refuses"),
+    [
+        (Gave.OTHER, Inputs.NEGATED, True),
+        (Gave.ERROR, Inputs.ZEROS, True),
+        (Gave.NO_ERROR, Inputs.NAN, False),  # as it is the program raises for it, so it can have had none
+        (Gave.OTHER, Inputs.ONE_ROW, False),
+        (Gave.SAME, Inputs.ONES, False),
+    ],
+)
+def test_what_its_own_backend_makes_of_other_inputs_refuses_unknown_numbers(
+    gave: Gave, inputs: Inputs, refuses: bool
+) -> None:
+    found = OtherInputs((OtherCall(1, inputs, gave),)).otherwise
+    assert (found is not None) is refuses
+
+
+# With an unknown number in its graph the backend computes something else of inputs that the program does not have.
+ODD = """\
+    import torch
+
+    def odd(graph, inputs):
+        targets = " ".join(str(node.target) for node in graph.graph.nodes)
+        is_whole = "sum" in targets and "arange" in targets
+
+        def run(*given):
+            found = graph.forward(*given)
+            return [one + 1 if is_whole and (one < 0).any() else one for one in found]
+
+        return run
+
+    def step(x):
+        return x * 2, torch.arange(int(x.abs().sum().item()))
+
+    compiled = torch.compile(step, backend=odd)
+    for n in (1, 2):
+        compiled(torch.ones(3) * n)
+    """
+
+
+def test_other_inputs_are_tried_with_the_programs_own_backend_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(dedent(ODD))
+    main(["fix", "--json", str(script)])
+    found = json.loads(capsys.readouterr().out)
+    refused = [one for one in found["tried"] if "capture_scalar_outputs" in one["offer"]]
+    assert "with other inputs (negated) result 1 of call 2 differs" in refused[0]["difference"]
+    assert found["best"] is None
+
+
+def test_what_its_own_backend_makes_of_inputs_that_the_program_cannot_have_is_told() -> None:
+    seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
+    best = Trial((UNKNOWN,), {}, Figures(1, 0, 0), seen, helps=True)
+    others = OtherInputs((OtherCall(1, Inputs.NAN, Gave.NO_ERROR),))
+    shown = fix_report(Fix(seen, (best,), best, own_backend=OwnBackend(("inductor",), others=others)), width=120)
+    assert "With its own backend and other inputs it gives something else:" in shown
+    assert "- a nan among them: call 2 does not raise, as it does without the change" in shown

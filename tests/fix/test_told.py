@@ -12,7 +12,7 @@ import torch
 from msgspec.structs import replace
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.edits import Lines, Setting
+from compiler_lens.facts.measured.edits import Apart, Lines, Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
@@ -92,6 +92,22 @@ def test_a_finding_that_no_change_is_about_is_told_beside_what_was_tried(user: M
     shown = " ".join(fix_report(Fix(first, (trial,)), width=120).split())
     assert "Beside that, of the program as it is:" in shown
     assert "gives `Net` to torch.compile, and no call of what that made entered the compiler" in shown
+    assert shown.index("Nothing that was tried helps") < shown.index("Beside that")
+    assert "Not all was tried" not in shown
+    hurried = " ".join(fix_report(Fix(first, (trial,), is_unfinished=True, is_hurried=True), width=120).split())
+    assert "Not all was tried: a third of the time that --within gives is kept for a closer look" in hurried
+    assert "It was ended" not in hurried
+
+
+def test_of_functions_in_parts_the_name_says_so(user: ModuleType) -> None:
+    """Also where two changes of one function begin with the same words."""
+    first = replace(observed(recorded(lambda: None), Ownership()), calls=1)
+    seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
+    lines = ("print(x.sum().item())", "print(x.mean().item())")
+    apart = (Offer(Target(None, "break"), Apart(FILE, "Net.forward", (line,))) for line in lines)
+    trials = tuple(Trial((one,), {}, Figures(1, 0, 0), seen, helps=False) for one in apart)
+    shown = " ".join(fix_report(Fix(first, trials), width=140).split())
+    assert all(f"def forward(…) in parts, without {line}" in shown for line in lines)
 
 
 def test_what_torch_compile_was_given_itself_gets_no_mark(user: ModuleType) -> None:

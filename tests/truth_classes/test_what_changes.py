@@ -14,6 +14,7 @@ from compiler_lens import Lens
 from compiler_lens.facts.overview.shared import reports_of
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.causes import RecompileCause
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.render.console import page_for, view
 
 
@@ -121,6 +122,8 @@ def test_members_of_an_enum_are_made_once_already(kinds: Sequence[object]) -> No
     assert "A member of an enum" in cause.fix.why
     assert "Make kind once" not in cause.fix.change
     assert "one function for each member" in cause.fix.change
+    if isinstance(kinds[0], Kind):  # a flag is an int, of which torch says the value
+        assert [(change.old, change.new) for change in cause.changes] == [("Kind.FIRST", "Kind.SECOND")]
 
 
 def test_other_objects_are_to_be_made_once() -> None:
@@ -130,3 +133,72 @@ def test_other_objects_are_to_be_made_once() -> None:
 def test_an_entry_for_the_same_object_came_closer_than_those_for_others() -> None:
     causes = causes_of(tuple(Kind), (1, 2))
     assert [change.old for change in causes["len(several)"].changes] == ["1"]  # FIRST again, with a longer list
+
+
+class Counted(nn.Module):
+    """Counts in a module of its own, and computes with that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Chosen("none")
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.inner.top += 1
+        return x[:, : self.inner.top]
+
+
+def called_twice(net: nn.Module, x: Tensor) -> None:
+    compiled = torch.compile(net, backend="eager")
+    for _ in range(2):
+        compiled(x)
+
+
+def test_a_counter_of_a_module_within_is_not_as_expected_at_its_first_recompile() -> None:
+    cause, text = cause_of(called_twice, Counted())
+    assert (cause.subject, cause.benign) == ("self.inner.top", False)
+    assert "every call brings another one, and each is compiled apart" in text
+    assert "allow_unspec_int_on_nn_module" in text
+
+
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.ones(2, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.table.sum(0)
+
+
+def longer_table(net: nn.Module, x: Tensor) -> None:
+    compiled = torch.compile(net, backend="eager")
+    compiled(x)
+    net.table = torch.ones(8, 4)
+    compiled(x)
+
+
+class Boxes(nn.Module):
+    """Calls a function with as many rows as were found, after a graph break."""
+
+    def forward(self, x: Tensor, found: int) -> Tensor:
+        torch._dynamo.graph_break()
+        return suppressed(x[:found] * 1)
+
+
+def suppressed(boxes: Tensor) -> Tensor:
+    torch._dynamo.graph_break()
+    return boxes * 2
+
+
+def test_a_batch_is_what_the_outermost_compiled_call_is_given() -> None:
+    cause, _ = cause_of(longer_table, Positions())
+    assert (cause.subject, cause.cause) == ("self.table.shape[0]", CauseClass.SIZE)
+    assert "last batch of an epoch" not in cause.fix.change
+
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        compiled = torch.compile(Boxes(), backend="eager")
+        for found in (3, 5):
+            compiled(torch.ones(9, 4), found)
+    kinds = {cause.cause for report in reports_of(lens.recording, Selection()) for cause in report.causes}
+    assert CauseClass.SIZE in kinds
+    assert CauseClass.BATCH_SIZE not in kinds

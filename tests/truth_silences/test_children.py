@@ -137,7 +137,7 @@ def test_forks_that_compile_nothing_are_no_matter(start: Callable[[], None] | No
     assert [child.compiled for child in lens.recording.children] == ([False] if start else [])
     shown = " ".join(lens.report(color=False, width=120).split())
     assert "processes" not in shown
-    assert "Nothing to fix: no graph breaks, no recompiles." in shown
+    assert "Nothing to fix: no graph breaks, no recompiles in what came to the compiler." in shown
 
 
 def test_of_two_lines_that_fork_each_has_its_own() -> None:

@@ -51,7 +51,6 @@ def compiled_then(model: nn.Module, within: AbstractContextManager[object]) -> L
     return lens
 
 
-@pytest.mark.skipif(torch.__version__ < "2.12", reason="torch 2.11 passes over a frame without a word to its callers")
 @pytest.mark.parametrize("model", [Block(), nn.Sequential(nn.Linear(3, 3), nn.ReLU())], ids=["own", "torchs"])
 @pytest.mark.parametrize(
     ("within", "reason", "change"),

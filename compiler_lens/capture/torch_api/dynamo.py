@@ -11,6 +11,7 @@ from typing import Any
 from compiler_lens.capture.torch_api import versions
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.recording.event import WRAPPER_FILE
+from compiler_lens.recording.torch_names import TRACING_DISABLED
 
 FRAME = Place(
     "torch._dynamo.convert_frame",
@@ -61,10 +62,36 @@ def torch_id(context: Any) -> tuple[int | None, int | None, int | None]:
     return compile_id.frame_id, compile_id.frame_compile_id, getattr(compile_id, "compiled_autograd_id", None)
 
 
-def frame_result(result: Any) -> tuple[bool, str]:
+def frame_result(result: Any, callback: Any, frame: Any) -> tuple[bool, str]:
     """Return whether a frame got compiled code, from what the frame callback returns; and why it was passed over."""
-    reason = getattr(result, "skip_reason", None)  # torch 2.11 does not say why; 2.13 and later do
-    return getattr(result, "guarded_code", None) is not None, reason or ""
+    has_code = getattr(result, "guarded_code", None) is not None
+    if has_code or hasattr(result, "skip_reason"):
+        return has_code, getattr(result, "skip_reason", None) or ""
+    return False, _why_passed_over(callback, frame)  # torch 2.11 does not say why; 2.13 and later do
+
+
+# In the words of later torches.
+_DISPATCH_MODE = "non-infra torch dispatch mode present, this is not supported today in torch.compile"
+
+
+def _why_passed_over(callback: Any, frame: Any) -> str:
+    """Return why torch 2.11 looks no further at a frame, by what it asks in this order; empty where that is no news.
+
+    CatchErrorsWrapper.__call__() in torch/_dynamo/convert_frame.py.
+    """
+    asked = vars(sys.modules[FRAME.module])
+    walks = getattr(asked["config"], "inline_torch_dispatch_torch_compile", False)
+    mode = "any_torch_dispatch_mode_on_stack" if walks else "is_in_any_mode_without_ignore_compile_internals"
+    if not asked.keys() >= {"first_real_inst_idx", "trace_rules", mode}:
+        return ""
+    first = asked["first_real_inst_idx"](frame.f_code)
+    has_begun = frame.f_lasti > first if sys.version_info >= (3, 13) else frame.f_lasti >= first
+    if has_begun or asked["trace_rules"].check(frame.f_code):
+        return ""
+    if asked["config"].disable:
+        return TRACING_DISABLED
+    is_export = getattr(callback._torchdynamo_orig_backend, "_export", False)
+    return _DISPATCH_MODE if asked[mode]() and not is_export else ""
 
 
 def module_class(value: Any) -> str:

@@ -273,6 +273,7 @@ class OwnBackend(Struct, frozen=True):
 
     names: tuple[str, ...] = ()  # as torch.compile was told: "inductor"
     because: NotCompiledBecause | None = None  # None: it compiles it
+    others: OtherInputs = OtherInputs()  # calls with other inputs, for which the same code ran
 
     @property
     def is_inductor(self) -> bool:
@@ -295,6 +296,7 @@ class Fix(Struct, frozen=True):
     included: tuple[str, ...] = ()  # folders of installed packages whose files were changed in copies, too
     sides: Taken = Taken()  # of the branches that the best trial changes
     is_unfinished: bool = False  # it was ended before all was tried
+    is_hurried: bool = False  # and that because time is kept for a closer look at the best
     is_unchecked: bool = False  # and before the best was looked at closer
     own_backend: OwnBackend | None = None  # None: nothing in the best asks for a run with it
 

@@ -158,6 +158,15 @@ class OtherInputs(Struct, frozen=True):
         bad = {Gave.OTHER, Gave.NO_ERROR} if may_raise else {Gave.OTHER, Gave.NO_ERROR, Gave.ERROR}
         return next((one for one in self.differing if one.inputs.is_alike and one.gave in bad), None)
 
+    @property
+    def otherwise(self) -> OtherCall | None:
+        """The first call with inputs like the program's own that gives another value, or raises.
+
+        Where without the change it raises, the program cannot have had such inputs, and that is only to be told.
+        """
+        bad = {Gave.OTHER, Gave.ERROR}
+        return next((one for one in self.differing if one.inputs.is_alike and one.gave in bad), None)
+
     def but(self, unsure: Iterable[OtherCall]) -> OtherInputs:
         """Return the same without calls that differ without any change as well, as early or earlier."""
         known = {(one.call, one.made_by): one.place for one in unsure}

@@ -92,6 +92,14 @@ class NeverCalled(Struct, frozen=True):
     children: tuple[ChildProcess, ...] = ()  # that are not recorded, and may have called it
 
 
+class HookAfterCompile(Struct, frozen=True):
+    """A line registers a hook on modules that were compiled without it: what is compiled does not call it."""
+
+    hook: str  # its kind
+    place: SourceLine | None
+    modules: tuple[str, ...] = ()  # their classes; none for a hook of all modules
+
+
 class CudagraphsSkipped(Struct, frozen=True):
     """CUDA graphs were asked for, and some compiled graphs run without."""
 
@@ -148,9 +156,9 @@ class Unfinished(Struct, frozen=True):
 
 
 Evidence = (
-    NothingSeen | StanceTaken | NeverCalled | FrameFailed | FailureSuppressed | HoldsNothing | MarkedAway | BreakCard
-    | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs | PhaseDominates | DeviceIdle
-    | DisabledOnPurpose | Unfinished | Unintended | CachedUnder
+    NothingSeen | StanceTaken | NeverCalled | HookAfterCompile | FrameFailed | FailureSuppressed | HoldsNothing
+    | MarkedAway | BreakCard | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs
+    | PhaseDominates | DeviceIdle | DisabledOnPurpose | Unfinished | Unintended | CachedUnder
 )  # fmt: skip
 
 # Scripts compare these: a rule is never renamed, and docs/findings.md lists every one. `Unintended` has several.
@@ -158,6 +166,7 @@ _OF_TYPE: Mapping[type, str] = {
     NothingSeen: "nothing-compiled",
     StanceTaken: "stance-taken",
     NeverCalled: "never-called",
+    HookAfterCompile: "hook-after-compile",
     FrameFailed: "frame-failed",
     FailureSuppressed: "failure-suppressed",
     HoldsNothing: "wrapper-holds-nothing",
@@ -219,6 +228,7 @@ def place_of(evidence: Evidence) -> SourceLine | None:
             | Unintended(place=place)
             | CachedUnder(place=place)
             | MarkedAway(place=place)
+            | HookAfterCompile(place=place)
         ):
             pass
         case RecompileReport():

@@ -19,6 +19,7 @@ from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording import model
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import CompileId, Outcome, Recording, SourceLine
 from compiler_lens.recording.source_text import sources
 
@@ -98,6 +99,7 @@ def findings(
         *(_report(report, cards) for report in reports),
         *_functions(covered, reports),
         *_never_called(recording, Severity.LOW),
+        *_late_hooks(recording),
         *_cudagraphs(recording),
         *_bypassed(recording),
         *_cached_otherwise(recording),
@@ -142,6 +144,15 @@ def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]
             calls = calls_forward(one.site, sources(recording))
             children = tuple(child for child in recording.children if child.compiled is not False)
             yield Finding(severity, seen.NeverCalled(one.site, calls, one.is_entered, one.is_marked, children))
+
+
+def _late_hooks(recording: Recording) -> Iterator[Finding]:
+    """Once a line; not where torch was reset since, and compiled again with the hooks that there were."""
+    last = max((c.compile_id.epoch for c in recording.compilations), default=0)
+    late = [hook for hook in recording.late_hooks if hook.compile_id.epoch == last]
+    for (place, kind), hooks in grouped(late, lambda hook: (hook.place, hook.hook)).items():
+        modules = tuple(dict.fromkeys(hook.module for hook in hooks if hook.module))
+        yield Finding(Severity.MEDIUM, seen.HookAfterCompile(kind, place, modules))
 
 
 # Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.

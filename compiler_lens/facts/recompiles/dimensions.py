@@ -118,7 +118,7 @@ def _dimension(
     return Dimension(
         author_name(compilation, facts) if compilation else facts.home(last.compile_id),
         phrase(name, names),
-        role(name, facts.values.get(last.compile_id, _NO_GUARDS)),
+        role(name, names, facts.values.get(last.compile_id, _NO_GUARDS)),
         tuple(symbols),
         tuple(dict.fromkeys(value for value in seen if value)),
         max((low for low in lows if low is not None), default=None),

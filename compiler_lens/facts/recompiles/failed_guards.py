@@ -112,7 +112,7 @@ def _of_tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: Ent
         changed = (key for key in fixed if key.endswith(axis) and now.values.get(key) == new)
         name = next((key for key in changed if key.removesuffix(axis).isidentifier()), f"{tensor}{axis}")
         # torch/fx/experimental/symbolic_shapes.py: sizes 0 and 1 never become symbols.
-        cause = _C.ZERO_ONE if {old, new} & {"0", "1"} else _dimension(_SIZE.match(name), entry, now)
+        cause = _C.ZERO_ONE if {old, new} & {"0", "1"} else _dimension(_SIZE.match(name), names, entry, now)
         return Failed(cause, name, name, old, new)
     if what == "stride" and index:
         name = f"{tensor}.stride({index[1]})"
@@ -125,12 +125,12 @@ def _of_tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: Ent
     return Failed(cause, f"{tensor}.{attribute}", f"{key} of {tensor}", old, new)
 
 
-def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues) -> CauseClass:
+def _dimension(found: re.Match[str] | None, names: Names, entry: EntryValues, now: EntryValues) -> CauseClass:
     if found is None:
         return _C.SIZE
     tensor, axis = found["tensor"], int(found["axis"])
     rank = entry.rank(tensor) or now.rank(tensor) or 0
-    if axis == 0 and rank >= _PLURAL_RANK:
+    if axis == 0 and rank >= _PLURAL_RANK and names.comes_with_each_call(tensor):
         return _C.BATCH_SIZE
     tokens = _TOKENS.search(tensor) is not None
     if axis == 1 and ((rank == _PLURAL_RANK and tokens) or rank == _SEQUENCE_RANK):
@@ -138,10 +138,10 @@ def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues
     return _C.SIZE
 
 
-def role(name: str, values: EntryValues) -> CauseClass:
+def role(name: str, names: Names, values: EntryValues) -> CauseClass:
     """Return what a value that may vary is for: a batch, a sequence, another size, or a number."""
     found = _SIZE.match(name)
-    return _dimension(found, values, values) if found else _C.INT_ARGUMENT
+    return _dimension(found, names, values, values) if found else _C.INT_ARGUMENT
 
 
 def _keys(tensor: str, failure: GuardFailure, entry: EntryValues, now: EntryValues) -> Failed:
@@ -306,7 +306,7 @@ def _expression(  # noqa: PLR0911 -- one for each kind
         is_flag = old in {"<class 'NoneType'>", "<class 'bool'>", "None", "True", "False"}
         cause = _C.BOOL_OR_NONE if is_flag else _C.OBJECT_IDENTITY
         cause = _C.ANOTHER_MODULE if name == "self" and names.wrapper else cause
-        return Failed(cause, name, f"identity of {name}", old)
+        return Failed(cause, name, f"identity of {name}", _member(entry.values.get(f"identity of {name}", "")) or old)
     if text.startswith("___check_type_id("):
         return Failed(_C.ANOTHER_MODULE if name == "self" else _C.OBJECT_TYPE, name, f"type of {name}", old)
     if name.startswith("len(") and name.endswith(")"):
@@ -323,6 +323,12 @@ def _expression(  # noqa: PLR0911 -- one for each kind
         return Failed(_C.STORAGE_OFFSET, offset[0], name or offset[0], old)
     is_of_sizes = ".shape[" in name or ".stride(" in name or not name
     return _on_sizes(name, failure, names) if is_of_sizes else _on_value(name, failure, names)
+
+
+def _member(value: str) -> str:
+    """Return a value that is a member of an enum, `Mode.FAST`; empty for another."""
+    kind, dot, name = value.partition(".")
+    return value if dot and kind.isidentifier() and name.isidentifier() else ""
 
 
 def _modes(entry: EntryValues, now: EntryValues) -> Failed:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.program.coverage import resumed_line
 from compiler_lens.facts.program.ownership import innermost_own
@@ -61,6 +62,9 @@ _FIELDS: Mapping[str, str] = {"___namedtuple_fields": "._fields"}
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
+_DOOR = "torch/_dynamo/eval_frame.py"  # of calls of what torch.compile made
+
+
 class Names(Struct, frozen=True):
     """What is needed to name the values that one compilation guards."""
 
@@ -71,10 +75,17 @@ class Names(Struct, frozen=True):
     own: frozenset[str] = frozenset()  # all names in the function's own signature; empty if not known
     break_line: int | None = None  # of a resume function: the line of the break
     stack_value: str = ""  # what that line computes, where it can only be one thing
+    is_outermost: bool = True  # no function of the user's that was called through torch.compile calls it
 
     def is_captured(self, root: str) -> bool:
         """Return whether a name is a variable of the function around."""
         return self.captured and bool(self.own) and root.isidentifier() and root not in self.own | {"self", "cls"}
+
+    def comes_with_each_call(self, value: str) -> bool:
+        """Return whether a value is, or is in, what the outermost compiled call is given."""
+        root = value.partition(".")[0].partition("[")[0]
+        is_given = root not in {"self", "cls"} and (not self.own or root in self.own)
+        return is_given and self.is_outermost and self.break_line is None
 
 
 def is_wrapper(compilation: Compilation) -> bool:
@@ -84,6 +95,17 @@ def is_wrapper(compilation: Compilation) -> bool:
 
 def names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable[GraphBreak], texts: Sources) -> Names:
     """Return how to name what a compilation guards: what torch says of the function, else what its source says."""
+    return replace(_names_of(compilation, graphs, breaks, texts), is_outermost=_is_outermost(compilation))
+
+
+def _is_outermost(compilation: Compilation) -> bool:
+    """Whether nothing of the user's stands between a frame and the call of what torch.compile made."""
+    files = [at.file.replace("\\", "/") for at in compilation.stack[:-1]]
+    doors = [number for number, file in enumerate(files) if file.endswith(_DOOR)]
+    return not doors or not any(map(is_own, files[doors[-1] + 1 :]))
+
+
+def _names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable[GraphBreak], texts: Sources) -> Names:
     line = resumed_line(compilation)
     if line is not None:
         return Names(break_line=line, stack_value=_stack_value(texts.line(compilation.file, line), breaks, line))
@@ -293,9 +315,10 @@ def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Ren
     dicts: dict[CompileId, set[str]] = {i: set() for i in wanted}
     lines: dict[CompileId, dict[str, SourceLine]] = {i: {} for i in wanted}
     pins: dict[CompileId, dict[str, SourceLine]] = {i: {} for i in wanted}
+    members = {str(member.address): member.name for member in recording.members}
     for guard in recording.guards:
         if guard.compile_id in wanted:
-            values[guard.compile_id].update(_of_guard(guard, rename))
+            values[guard.compile_id].update(_of_guard(guard, rename, members))
             if guard.user_line and guard.source:
                 lines[guard.compile_id].setdefault(rename(guard.compile_id, guard.source), guard.user_line)
             if guard.kind == "DICT_LENGTH":
@@ -311,7 +334,7 @@ def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Ren
     return {i: EntryValues(values[i], frozenset(varying[i]), frozenset(dicts[i]), lines[i], pins[i]) for i in wanted}
 
 
-def _of_guard(guard: Guard, rename: Rename) -> Iterator[tuple[str, str]]:
+def _of_guard(guard: Guard, rename: Rename, members: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     said = guard.expression
     if guard.kind == "GLOBAL_STATE":
         yield from _global_state(said.partition(_STATE)[2])
@@ -325,7 +348,10 @@ def _of_guard(guard: Guard, rename: Rename) -> Iterator[tuple[str, str]]:
         yield from ((f"{name}.stride({axis})", stride) for axis, stride in enumerate(strides) if stride != "None")
     elif found := _KIND.match(said):
         name = rename(guard.compile_id, found["source"])
-        yield f"{'identity' if found['what'] == 'obj' else 'type'} of {name}", found["type"] or found["id"]
+        if found["what"] == "obj":
+            yield f"identity of {name}", members.get(found["id"]) or found["type"] or found["id"]
+        else:
+            yield f"type of {name}", found["type"] or found["id"]
         yield f"address of {name}", found["id"]
     elif said.startswith("not ") and guard.kind in {"LENGTH_CHECK", "DICT_LENGTH", "SEQUENCE_LENGTH"}:
         yield f"len({rename(guard.compile_id, guard.source)})", "0"

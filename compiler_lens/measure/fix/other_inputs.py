@@ -26,7 +26,7 @@ from compiler_lens.measure.fix.objects import Named, generators, held, roots_of
 from compiler_lens.measure.fix.results import Keeper, Kept, keep_changed, looked_into, packed
 from compiler_lens.measure.program import described, leaves
 from compiler_lens.measure.sandbox import copies
-from compiler_lens.measure.sandbox.copies import Tell, told_by_a_copy
+from compiler_lens.measure.sandbox.copies import REFUSED, Tell, told_by_a_copy
 from compiler_lens.measure.sandbox.restoring import restoring_state
 
 _CALLS = 2  # of each compiled function, that are made with other inputs
@@ -103,13 +103,16 @@ class OtherCalls:
 
     Args:
         lines: counts the lines that run in these calls.
+        is_compiled: the function is compiled by its own backend: calls are made once it was, with inputs for which the
+            same code runs, as nothing can be compiled in a copy. What a compiler would write, it may not.
     """
 
-    def __init__(self, lines: CountedLines) -> None:
+    def __init__(self, lines: CountedLines, *, is_compiled: bool = False) -> None:
         self.keeper = Keeper()
         self.lost: list[tuple[int, Way]] = []  # calls that did not come to their end
         self.unmade: list[Unmade] = []
         self._lines = lines
+        self._is_compiled = is_compiled
         self._made: dict[int, int] = {}  # calls of each function, by its number
         self._seconds = 0.0
 
@@ -131,12 +134,14 @@ class OtherCalls:
         if self.is_done or number >= _CALLS:
             return
         self._made[id(function)] = number + 1
+        if self._is_compiled and not number:
+            return
         begun = time.perf_counter()
-        left = list(ways(dynamo.as_written(function)[0], given))
-        if not any(way.inputs.has_other_tensors for way in left):
+        left = [way for way in ways(dynamo.as_written(function)[0], given) if self._is_wanted(way)]
+        if not (self._is_compiled or any(way.inputs.has_other_tensors for way in left)):
             self.unmade.append(Unmade(call, not_made(given)))
         while left and self._seconds + time.perf_counter() - begun <= _SECONDS:
-            calls = partial(self._in_a_copy, _Asked(function, call, given, reached, tuple(left)))
+            calls = partial(self._in_a_copy, _Asked(function, call, given, reached, tuple(left), self._is_compiled))
             for message in told_by_a_copy(calls, _SILENCE):
                 self._hear(message)
                 left.pop(0)
@@ -145,6 +150,9 @@ class OtherCalls:
             left = left[1:]
         self.lost += [(call, one) for one in left]
         self._seconds += time.perf_counter() - begun
+
+    def _is_wanted(self, way: Way) -> bool:
+        return not self._is_compiled or (way.inputs.is_alike and way.inputs.has_other_tensors)
 
     def _hear(self, message: bytes) -> None:
         kept, counts = torch.load(io.BytesIO(message), weights_only=True)
@@ -172,6 +180,7 @@ class _Asked(Struct, frozen=True):
     given: Any
     reached: Reached
     ways: tuple[Way, ...]
+    is_compiled: bool  # by a backend that may write, of which an error says nothing
 
 
 def _called(asked: _Asked, way: Way, lines: CountedLines) -> Sequence[Kept]:
@@ -188,7 +197,8 @@ def _called(asked: _Asked, way: Way, lines: CountedLines) -> Sequence[Kept]:
         changed = [tensor for tensor, copy in zip(tensors, copies, strict=True) if not _is_same(tensor, copy)]
         gradients = _gradients(result, [*asked.reached(result), *tensors])
     except Exception as error:  # noqa: BLE001 -- what the function raises is what it gives
-        keeper.keep("error", asked.call, [described(error)[0]], way.text)
+        if not (asked.is_compiled and REFUSED in str(error)):
+            keeper.keep("error", asked.call, [described(error)[0]], way.text)
         return keeper.kept
     keeper.keep("result", asked.call, leaves(result), way.text)
     keeper.keep("argument", asked.call, changed, way.text)

@@ -68,7 +68,8 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
             stack.enter_context(settings.dynamo_settings({"recompile_limit": _MOST_RECOMPILES}))
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
         observer, lines, outside = Observer(plan.observe), CountedLines(plan.count_lines), Outside(plan.at)
-        others = OtherCalls(lines) if plan.with_others and impossible() is None else None
+        are_made = plan.with_others and impossible() is None
+        others = OtherCalls(lines, is_compiled=plan.has_own_backend) if are_made else None
 
         def end(error: BaseException | None = None) -> None:
             outside.end()

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
 from compiler_lens.facts.measured.enough import NotWorth, divides, not_worth, only_says_so, takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
+from compiler_lens.facts.measured.other_inputs import OtherCall
 from compiler_lens.measure.fix.choices import (
     MANY,
     RECOMPILES,
@@ -96,7 +97,7 @@ class Search:
         best = self._best()
         if self._improved_in_parts(best):
             best = self._best()
-        return replace(self._found(best), is_unfinished=True)
+        return replace(self._found(best), is_unfinished=True, is_hurried=True)
 
     def so_far(self) -> Fix:
         """Return what is best of what was tried, and try nothing more."""
@@ -105,9 +106,9 @@ class Search:
         is_unchecked = bool(best and looked_at and best.offers not in self._confirmed)
         return replace(self._found(best), is_unfinished=True, is_unchecked=is_unchecked)
 
-    def without_unknown(self, error: str) -> Fix:
-        """Return what is best without settings that give unknown numbers, as what compiles the best raises an error."""
-        self.refuse_unknown(error)
+    def without_unknown(self, why: str | OtherCall) -> Fix:
+        """Return what is best without settings that give unknown numbers, as what compiles the best speaks against."""
+        self.refuse_unknown(why)
         return self._concluded()
 
     @property
@@ -115,15 +116,21 @@ class Search:
         """What is best of what was tried."""
         return self._best()
 
-    def refuse_unknown(self, error: str) -> None:
-        """Take it that settings that give unknown numbers do not help, as what compiles the best raises an error."""
+    def refuse_unknown(self, why: str | OtherCall) -> None:
+        """Take it that settings that give unknown numbers do not help, as what compiles the best raises an error.
+
+        Or as it makes something else of a call with other inputs.
+        """
         refused = self._best()
         for place, trial in enumerate(self._tried):
             if any(offer.gives_unknown for offer in trial.offers):
                 self._tried[place] = replace(trial, helps=False)
         if refused is not None:
-            differs = Difference("error", 0, 0, in_backend=error)
-            observed = replace(refused.observed, results=Results.DIFFER, difference=differs)
+            observed = replace(refused.observed, results=Results.DIFFER)
+            if isinstance(why, OtherCall):
+                observed = replace(observed, refuted_by=why)
+            else:
+                observed = replace(observed, difference=Difference("error", 0, 0, in_backend=why))
             self._tried[self._place(refused.offers)] = replace(refused, observed=observed, helps=False)
 
     def _concluded(self) -> Fix:

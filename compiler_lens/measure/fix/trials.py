@@ -41,6 +41,10 @@ _OWN_BACKEND = 240.0  # seconds for a run that generates code
 _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with a change, or other inputs
 
 
+# What speaks against unknown numbers with the own backend: what it raises, or a call with other inputs.
+Refused = str | OtherCall
+
+
 class Asked(Struct, frozen=True):
     """What to try, and how."""
 
@@ -96,7 +100,7 @@ class _Runs:
         self._others: _Others | None = None  # once a change has helped
         self._compiled: _Compiled | None = None  # once that gives something else with other inputs
         self._search: Search | None = None
-        self._by_backend: dict[tuple[Offer, ...], OwnBackend | str] = {}  # what the program's own made of changes
+        self._by_backend: dict[tuple[Offer, ...], OwnBackend | Refused] = {}  # what the program's own made of changes
         self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
 
     def result(self) -> Fix:
@@ -190,12 +194,12 @@ class _Runs:
                 self._processes.begin_last_stretch()
                 # First what may make a program raise: dividing functions takes what time there is.
                 own = self._with_own_backend(search.best, _OWN_BACKEND / 2)
-                if isinstance(own, str):
+                if isinstance(own, Refused):
                     search.refuse_unknown(own)
                 found = search.hurried()
             self._processes.begin_last_stretch()
             own = self._with_own_backend(found.best)
-            while isinstance(own, str):
+            while isinstance(own, Refused):
                 found = search.without_unknown(own)
                 own = self._with_own_backend(found.best)
         except (KeyboardInterrupt, OutOfTime):
@@ -204,7 +208,7 @@ class _Runs:
             own = OwnBackend(because=NotCompiledBecause.ENDED) if is_unknown else None
         return replace(found, own_backend=own)
 
-    def _with_own_backend(self, best: Trial | None, longest: float = _OWN_BACKEND) -> OwnBackend | str | None:
+    def _with_own_backend(self, best: Trial | None, longest: float = _OWN_BACKEND) -> OwnBackend | Refused | None:
         """Return what the program's own backend makes of unknown numbers and sizes; a text where it raises for them.
 
         It may not take them, and then raises where the program as it is breaks its graph before them. None: there are
@@ -218,16 +222,32 @@ class _Runs:
             known = self._by_backend[best.offers] = self._compiled_by_its_own(best, longest)
         return known
 
-    def _compiled_by_its_own(self, best: Trial, longest: float) -> OwnBackend | str:
+    def _compiled_by_its_own(self, best: Trial, longest: float) -> OwnBackend | Refused:
         self._tell_of(best.offers, "with the program's own backend")
-        plan = replace(self._plan(best.texts, best.offers), has_own_backend=True)
-        ended = self._processes.run(plan, longest)
+        ended = self._run_by_its_own(self._plan(best.texts, best.offers), longest)
         names = tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
         if not ended.outcome.error or ended.is_late:
-            return OwnBackend(names, NotCompiledBecause.LATE if ended.is_late else None)
+            if ended.is_late:
+                return OwnBackend(names, NotCompiledBecause.LATE)
+            others = self._others_by_its_own(ended.outcome.others)
+            return others.otherwise or OwnBackend(names, others=others)
         self._tell("the program as it is, with its own backend")
         as_it_is = self._processes.run(replace(self._plan(), has_own_backend=True), _OWN_BACKEND)
         return OwnBackend(names, NotCompiledBecause.RAISES) if as_it_is.outcome.error else ended.outcome.error
+
+    def _run_by_its_own(self, plan: Plan, longest: float = _OWN_BACKEND) -> Ended:
+        """Run with the program's own backend, also for other inputs where these were tried without a change."""
+        if self._others is not None and not self._others.untried:
+            plan = self._with_others(self._others, plan, is_aot=plan.is_aot)
+        return self._processes.run(replace(plan, has_own_backend=True), longest)
+
+    def _others_by_its_own(self, others: OtherInputs) -> OtherInputs:
+        """Return what the program's own backend makes of other inputs, but for what is so without the changes, too."""
+        if not others.differing:
+            return others
+        self._tell("the program as it is, with its own backend and other inputs")
+        known = self._run_by_its_own(self._plan()).outcome
+        return OtherInputs() if known.error else others.but(known.others.differing)
 
     def _sides(self, best: Trial | None) -> Taken:
         if self._others is None or best is None:

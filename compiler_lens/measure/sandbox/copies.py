@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+REFUSED = "a call with other inputs changes nothing outside of its process"
 Tell = Callable[[bytes], None]
 
 _HEAD = struct.Struct("<Q")  # the length of what was told
@@ -188,7 +189,7 @@ _CHANGING = frozenset({
 def _refuse(event: str, args: tuple[Any, ...]) -> None:
     is_written = event == "open" and isinstance(args[2], int) and args[2] & _WRITING
     if is_written or event in _CHANGING:
-        raise PermissionError(f"{event}: a call with other inputs changes nothing outside of its process")
+        raise PermissionError(f"{event}: {REFUSED}")
 
 
 # Linux, landlock(7): from here on rights that no rule gives are refused, also to what is not Python.

@@ -15,8 +15,8 @@ from compiler_lens.recording.model.kernels import (
 from compiler_lens.recording.model.lines import SourceFile, SourceLine, Trust
 from compiler_lens.recording.model.profile import Ceilings, LaunchTime, OtherTime, Profile, ProfileNote, Remark
 from compiler_lens.recording.model.program import (
-    BreakCause, BreakOutcome, Compilation, CompileSite, EagerCalls, GraphBreak, Guard, GuardFailure, Outcome, Recompile,
-    Stance, Symbol,
+    BreakCause, BreakOutcome, Compilation, CompileSite, EagerCalls, EnumMember, GraphBreak, Guard, GuardFailure,
+    LateHook, Outcome, Recompile, Stance, Symbol,
 )
 from compiler_lens.recording.model.tried import Figures, NextBreak, Results, Tried
 from compiler_lens.recording.model.whole import (
@@ -28,9 +28,10 @@ __all__ = [
     "AutotuneChoice", "AutotuneResult", "BreakCause", "BreakOutcome", "Buffer", "BufferAccess", "CacheLayer",
     "CacheOutcome", "CacheResult", "CachedOtherwise", "CaptureProblem", "Ceilings", "ChildProcess", "CodeId",
     "Compilation", "CompileId", "CompileSite", "CudagraphOutcome", "CudagraphState", "DAMAGE", "DTYPE_BYTES",
-    "Decomposition", "Direction", "EagerCalls", "Environment", "Figures", "Graph", "GraphBreak", "GraphId",
-    "GraphStage", "Guard", "GuardFailure", "Kernel", "KernelConfig", "KernelId", "KernelKind", "Launch", "LaunchId",
-    "LaunchTime", "NextBreak", "Node", "OtherTime", "Outcome", "OutputCode", "Profile", "ProfileNote", "Recompile",
-    "Recording", "Remark", "Results", "SavedTensor", "SourceFile", "SourceLine", "SourcePlace", "Span", "Stance",
-    "Subgraph", "Symbol", "THE_END", "TensorSpec", "TorchFunction", "Tried", "Trust", "Unavailable", "UnfusedPair",
+    "Decomposition", "Direction", "EagerCalls", "EnumMember", "Environment", "Figures", "Graph", "GraphBreak",
+    "GraphId", "GraphStage", "Guard", "GuardFailure", "Kernel", "KernelConfig", "KernelId", "KernelKind", "Launch",
+    "LaunchId", "LateHook", "LaunchTime", "NextBreak", "Node", "OtherTime", "Outcome", "OutputCode", "Profile",
+    "ProfileNote", "Recompile", "Recording", "Remark", "Results", "SavedTensor", "SourceFile", "SourceLine",
+    "SourcePlace", "Span", "Stance", "Subgraph", "Symbol", "THE_END", "TensorSpec", "TorchFunction", "Tried", "Trust",
+    "Unavailable", "UnfusedPair",
 ]

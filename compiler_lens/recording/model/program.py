@@ -80,6 +80,13 @@ class Recompile(Struct, frozen=True):
     failures: tuple[GuardFailure, ...]
 
 
+class EnumMember(Struct, frozen=True):
+    """A member of an enum that a guard knows by its address."""
+
+    address: Count
+    name: str  # "Mode.FAST"
+
+
 class Symbol(Struct, frozen=True):
     """A size that became symbolic, or a symbol that was pinned to a value."""
 
@@ -120,6 +127,15 @@ class EagerCalls(Struct, frozen=True):
 
     function: SourceLine  # its file, line and qualified name, as far as that is known
     calls: Count
+
+
+class LateHook(Struct, frozen=True):
+    """A hook that was registered on a module after that was compiled: the compiled code does not call it."""
+
+    compile_id: CompileId  # one that was compiled without, and stood then
+    hook: str  # "forward hook", "backward pre-hook"
+    module: str = ""  # its class; empty for a hook of all modules
+    place: SourceLine | None = None  # the user's line that registers it
 
 
 class Outcome(Enum):

@@ -16,8 +16,10 @@ from compiler_lens.recording.model.program import (
     Compilation,
     CompileSite,
     EagerCalls,
+    EnumMember,
     GraphBreak,
     Guard,
+    LateHook,
     Recompile,
     Stance,
     Symbol,
@@ -126,6 +128,7 @@ class Recording(Struct, frozen=True):
     graph_breaks: tuple[GraphBreak, ...] = ()
     recompiles: tuple[Recompile, ...] = ()
     guards: tuple[Guard, ...] = ()
+    members: tuple[EnumMember, ...] = ()  # of enums, that guards are on
     symbols: tuple[Symbol, ...] = ()
     graphs: tuple[Graph, ...] = ()
     decompositions: tuple[Decomposition, ...] = ()
@@ -143,6 +146,7 @@ class Recording(Struct, frozen=True):
     sites: tuple[CompileSite, ...] = ()  # what torch.compile was given
     stances: tuple[Stance, ...] = ()  # that were taken, each once
     eager_calls: tuple[EagerCalls, ...] = ()  # that a stance made eager
+    late_hooks: tuple[LateHook, ...] = ()  # of modules that were compiled without them
     children: tuple[ChildProcess, ...] = ()
     problems: tuple[CaptureProblem, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()

@@ -31,7 +31,7 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Figures, Results, SourceLine
-from compiler_lens.views import steps
+from compiler_lens.views import steps, words
 from compiler_lens.views.advice import advice, changed
 from compiler_lens.views.document import (
     Block,
@@ -104,6 +104,11 @@ _UNTRIED = {
 }
 
 
+_ENDED = "It was ended before all was tried: what stands here is the best of what was."
+_HURRIED = (
+    "Not all was tried: a third of the time that --within gives is kept for a closer look at the best, which stands"
+    " here. With more time it tries more."
+)
 _OF_PARTS = (
     "Compiled code that calls a function which is Python from now on breaks its graph there; `fullgraph=True` does not"
     " see it. Dividing one compiles no more of a call than graph breaks leave; it ends recompiles of what is between"
@@ -369,8 +374,8 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         Section("Tried", (table,), summary),
         *_remarks(fix),
         Gap(),
-        *_beside(fix),
         *_best(fix, numbers),
+        *_beside(fix),
         *(() if is_written or fix.best is None else (_how_to_have_it(fix, kept),)),
     )
 
@@ -385,7 +390,7 @@ def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
     codes = {offer.edit: " ".join(offer.code.split()) for offer in offers}
     titles: dict[Edit, str] = {}
     for offer in offers:
-        if offer.edit.title.startswith("@"):
+        if offer.edit.title.startswith("@") or isinstance(offer.edit, Apart):
             titles[offer.edit] = one_line(offer.edit.title, _LONGEST)
             continue
         code = codes[offer.edit]
@@ -431,7 +436,7 @@ def _nothing(fix: Fix) -> Iterator[Block]:
     elif not first.calls:
         yield paragraph("Nothing that torch.compile made was called, so no edit can be tried.", tone=Tone.WARN)
     elif not (first.error or first.broken or worth or eager or first.against):
-        yield line(Span("Nothing to fix: ", Tone.GOOD), "no graph breaks, no recompiles.")
+        yield line(Span("Nothing to fix: ", Tone.GOOD), words.ALL_CLEAR)
     elif not (first.error or first.broken or worth or eager):
         yield steps.but_there_is(first.against)
     elif eager:
@@ -448,9 +453,9 @@ def _beside(fix: Fix) -> Iterator[Block]:
     """Tell what no change was about: neither a break nor recompiles, so no trial and no line above shows it."""
     worth = [one for one in fix.first.findings if not one.benign and not isinstance(one.evidence, _TARGETS)]
     if worth:
+        yield Gap()
         yield line(quiet("Beside that, of the program as it is:"))
         yield from _told(worth)
-        yield Gap()
 
 
 def _told(worth: Sequence[Finding]) -> Iterator[Block]:
@@ -465,7 +470,7 @@ def _run_eagerly(functions: int, how: str = "") -> str:
 
 def _remarks(fix: Fix) -> Iterator[Block]:
     if fix.is_unfinished:
-        yield paragraph("It was ended before all was tried: what stands here is the best of what was.", tone=Tone.WARN)
+        yield paragraph(_HURRIED if fix.is_hurried else _ENDED, tone=Tone.WARN)
     if not fix.is_deterministic:
         said = "Two runs of the program as it is differ, with the same seeds: it is not deterministic, and results"
         yield paragraph(f"{said} cannot be compared.", tone=Tone.WARN)
@@ -490,7 +495,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if zeros := best.observed.zero_gradients:
         said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
         yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
-    yield from _other_inputs(best.observed.others)
+    yield from _other_inputs(best.observed.others, fix.own_backend)
     if fix.is_unchecked:
         yield paragraph(
             "Not tried yet: other inputs than the program's own, and without torch.compile.", tone=Tone.WARN
@@ -694,7 +699,7 @@ def _sides(fix: Fix) -> Iterator[Block]:
             yield paragraph(f"It was never {never}: what the change gives then is not known.", indent=4, tone=Tone.WARN)
 
 
-def _other_inputs(others: OtherInputs) -> Iterator[Block]:
+def _other_inputs(others: OtherInputs, own: OwnBackend | None) -> Iterator[Block]:
     """Tell with which inputs a change gives something else: inputs that the program may never have."""
     if others.untried:
         yield paragraph(_UNTRIED[others.untried], tone=Tone.WARN)
@@ -704,11 +709,17 @@ def _other_inputs(others: OtherInputs) -> Iterator[Block]:
             f"{lost} with other inputs took too long or ended the process: nothing is known of that.", tone=Tone.WARN
         )
     yield from _no_evidence(others)
+    yield from _differing(others, "With inputs that the program did not have")
+    if own:
+        yield from _differing(own.others, "With its own backend and other inputs")
+
+
+def _differing(others: OtherInputs, which: str) -> Iterator[Block]:
     differing: dict[Way, OtherCall] = {}
     for one in others.differing:
         differing.setdefault(one.made_by, one)
     if differing:
-        yield line(Span("With inputs that the program did not have it gives something else:", Tone.WARN))
+        yield line(Span(f"{which} it gives something else:", Tone.WARN))
     for one in differing.values():
         yield paragraph(f"- {_how(one)}: {_gave(one)}", indent=2, limit=2)
 

@@ -94,7 +94,7 @@ def _heading(fix: Fix, left: tuple[Left, ...]) -> str:
     which = "" if all(has_none) else "where nothing else is said, "
     why = f" ({which}fix has no edit for it)" if any(has_none) else ""
     if fix.is_unfinished:
-        return "Not mended yet (it was ended before all was tried):"
+        return f"Not mended yet ({'not all was tried' if fix.is_hurried else 'it was ended before all was tried'}):"
     if fix.best is None:
         return f"To mend by hand{why}:"
     return f"Still to mend by hand{why}; then run fix again, as it may mend more:"
