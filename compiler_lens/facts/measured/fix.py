@@ -177,6 +177,7 @@ class Observed(Struct, frozen=True):
     error_line: SourceLine | None = None
     calls: int = 0  # outermost calls of compiled functions
     operators: int = 0  # that ran in graphs in all of them
+    launches: int = 0  # of graphs: how often one ran in all of them
     parts: tuple[Offer, ...] = ()  # for the end: each divides a function at what still breaks, all go together
     findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
     against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change

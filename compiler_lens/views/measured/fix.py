@@ -69,6 +69,7 @@ _COLUMNS = (
     Column("breaks", Kind.COUNT, missing=UNKNOWN),
     Column("recompiles", Kind.COUNT, missing=UNKNOWN),
     Column("ops", Kind.COUNT, missing=UNKNOWN),
+    Column("launches", Kind.COUNT, missing=UNKNOWN),
     Column("results"),
 )
 _FIGURES: Mapping[str, str] = {
@@ -406,7 +407,8 @@ def _common(one: str, other: str) -> int:
 
 
 def _figures(seen: Observed) -> tuple[int | None, ...]:
-    return *(getattr(seen.figures, name, None) for name in _FIGURES), seen.operators if seen.figures else None
+    in_graphs = (seen.operators, seen.launches) if seen.figures else (None, None)
+    return *(getattr(seen.figures, name, None) for name in _FIGURES), *in_graphs
 
 
 def _errors(seen: Observed, fix: Fix, before: str = "") -> tuple[Block, ...]:
