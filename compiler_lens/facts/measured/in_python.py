@@ -30,7 +30,7 @@ def kept_from_graphs(offers: Iterable[Offer]) -> AbstractSet[Place]:
 
 def is_mark(edit: Edit) -> bool:
     """Return whether it is `torch.compiler.disable` on a function."""
-    return isinstance(edit, Lines) and ".compiler.disable(" in edit.title and edit.title.startswith("@")
+    return isinstance(edit, Lines) and ".compiler.disable" in edit.title and edit.title.startswith("@")
 
 
 def _of(edit: Edit) -> Iterator[Place]:

@@ -61,7 +61,7 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
 
 def outermost_marks(offered: Iterable[Offer]) -> tuple[Offer, ...]:
     """Return of the marks for one thing the one on the outermost function: the innermost is offered first."""
-    return tuple({offer.target.key: offer for offer in offered if is_mark(offer.edit)}.values())
+    return tuple({offer.target.key: offer for offer in offered if offer.is_final and is_mark(offer.edit)}.values())
 
 
 def once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:

@@ -351,8 +351,8 @@ class Search:
 
         These are made before the functions are divided: what is mended is compiled then.
         """
-        made, known = {one.edit for one in best.offers}, {one.target.key for one in best.offers}
-        new = [one for one in self._mended() if one.edit not in made and one.target.key not in known]
+        known = {one.target.key for one in best.offers if is_rewrite(one)}
+        new = [one for one in self._mended() if one.target.key not in known]
         if not new or not kept_from_graphs(best.offers):
             return best
         several = [tuple(new), *((one,) for one in new if len(new) > 1)]

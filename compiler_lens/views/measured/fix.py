@@ -23,6 +23,7 @@ from compiler_lens.facts.measured.fix import (
     Trial,
     together,
 )
+from compiler_lens.facts.measured.in_python import left_to_python
 from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
 from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, OtherInputs, Sides, Untried, Way
 from compiler_lens.facts.measured.printed import OtherWords
@@ -147,6 +148,7 @@ class TriedFacts(Struct, frozen=True):
     before: Figures | None  # of the program as it is; None: it raises
     after: Figures | None  # None: it raised
     operators: int  # that run in graphs
+    launches: int  # of graphs: how often one runs
     results: Results
     difference: str  # the first result that differs
     differs: Differs | None  # in what
@@ -207,6 +209,7 @@ class Data(Struct, frozen=True):
 
     calls: int  # outermost calls of compiled functions in each run
     operators: int  # that run in graphs, of the program as it is
+    launches: int  # of graphs, of the program as it is
     deterministic: bool  # False: two runs of the program as it is differ, so results are not compared
     finished: bool  # False: it was ended before all was tried
     checked: bool  # False: and before the best was tried with other inputs, without torch.compile and with its backend
@@ -242,6 +245,7 @@ def data(fix: Fix) -> Data:
     return Data(
         fix.first.calls,
         fix.first.operators,
+        fix.first.launches,
         fix.is_deterministic,
         is_finished,
         fix.is_checked,
@@ -266,6 +270,7 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         trial.before,
         seen.figures,
         seen.operators,
+        seen.launches,
         seen.results,
         _difference(seen),
         _differs(seen),
@@ -364,7 +369,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
-    summary = f"{plural(fix.first.calls, 'compiled call')} a run; ops in graphs as {graphs} them"
+    summary = f"{plural(fix.first.calls, 'compiled call')} a run; ops in graphs as {graphs} them, launches of these"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),
@@ -673,11 +678,14 @@ def _gain(before: Figures | None, after: Figures | None) -> str:
 
 def _in_graphs(first: Observed, best: Trial) -> str:
     """Tell how many functions are Python then, which no figure counts, and what runs in graphs."""
-    names = {offer.edit.name for offer in best.offers if isinstance(offer.edit, (Apart, EndApart, Split))}
-    python = f", {plural(len(names), 'function')} left to Python" if names else ""
-    before, after = first.operators, best.observed.operators
-    same = first.figures is None or (before == after and not names)
-    return python + ("" if same else f", operators that run in graphs {number(before)} → {number(after)}")
+    stay, after = left_to_python(best.offers), best.observed
+    python = f", {plural(len(stay), 'function')} left to Python" if stay else ""
+    pairs = (first.operators, after.operators), (first.launches, after.launches)
+    if first.figures is None or (pairs[0][0] == pairs[0][1] and not stay):
+        return python
+    operators, launches = (f"{number(was)} → {number(now)}" for was, now in pairs)
+    said = f"{python}, operators that run in graphs {operators}"
+    return said if pairs[1][0] == pairs[1][1] else f"{said}, launches of graphs {launches}"
 
 
 def _sides(fix: Fix) -> Iterator[Block]:
