@@ -244,7 +244,7 @@ class Search:
     def _improved_by_marks(self, best: Trial | None) -> bool:
         """Keep out whole what cannot be mended, each by a mark on the outermost function, and nothing within it."""
         before = best.observed if best else self._first.observed
-        begin = self._state_with(tuple(filter(is_rewrite, best.offers))) if best else None
+        begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
         begin = begin or self._first
         if not before.hurts or begin.observed.results is not Results.EQUAL:
             return False

@@ -70,7 +70,7 @@ _COLUMNS = (
     Column("breaks", Kind.COUNT, missing=UNKNOWN),
     Column("recompiles", Kind.COUNT, missing=UNKNOWN),
     Column("ops", Kind.COUNT, missing=UNKNOWN),
-    Column("launches", Kind.COUNT, missing=UNKNOWN),
+    Column("runs", Kind.COUNT, missing=UNKNOWN),
     Column("results"),
 )
 _FIGURES: Mapping[str, str] = {
@@ -369,7 +369,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
-    summary = f"{plural(fix.first.calls, 'compiled call')} a run; ops in graphs as {graphs} them, launches of these"
+    summary = f"{plural(fix.first.calls, 'compiled call')}; ops and runs of graphs as {graphs} them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),
@@ -546,8 +546,9 @@ def _left_to_python(first: Observed, best: Trial) -> Iterator[Block]:
     found: dict[SourceLine, str] = {}
     for finding in first.findings:
         card = finding.evidence
-        if isinstance(card, BreakCard) and card.place and any(_stays(card.place, offer) for offer in kept):
-            found.setdefault(card.place, advice(finding).change)
+        at = card.place if isinstance(card, BreakCard) else None
+        if at and _is_there(at, best) and any(_stays(at, offer) for offer in kept):
+            found.setdefault(at, advice(finding).change)
     if found:
         yield Gap()
         yield paragraph("Left to Python, so no graph breaks there any more; to have more compiled, mend by hand:")
@@ -556,6 +557,11 @@ def _left_to_python(first: Observed, best: Trial) -> Iterator[Block]:
         yield paragraph(*coded(change), indent=6, limit=3)
     if len(found) > _LEFT_TO_PYTHON:
         yield line(quiet(f"… {plural(len(found) - _LEFT_TO_PYTHON, 'more line')}"), indent=2)
+
+
+def _is_there(at: SourceLine, best: Trial) -> bool:
+    """Whether a line is in its file with the changes, too, and no rewrite stands for it."""
+    return any(line.strip() == at.code.strip() for line in best.texts.get(at.file, "").split("\n"))
 
 
 def _stays(at: SourceLine, offer: Offer) -> bool:
@@ -685,7 +691,7 @@ def _in_graphs(first: Observed, best: Trial) -> str:
         return python
     operators, launches = (f"{number(was)} → {number(now)}" for was, now in pairs)
     said = f"{python}, operators that run in graphs {operators}"
-    return said if pairs[1][0] == pairs[1][1] else f"{said}, launches of graphs {launches}"
+    return said if pairs[1][0] == pairs[1][1] else f"{said}, runs of graphs {launches}"
 
 
 def _sides(fix: Fix) -> Iterator[Block]:
