@@ -70,6 +70,7 @@ def searched(first: Observed, outcomes: Mapping[Key, Observed]) -> Fix:
     def attempt(_texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         return outcomes.get(frozenset(one.edit for one in offers), replace(seen(9), results=Results.DIFFER))
 
+    first = replace(first, results=Results.UNKNOWN)  # there is nothing to compare it with
     return Search(first, {FILE: TEXT}, FILE, attempt, lambda one: one).result()
 
 
@@ -154,3 +155,12 @@ def test_of_patches_that_leave_as_much_to_python_the_one_that_launches_less_is_b
     first = seen(6, POST, PICK, ops=120, launches=30)
     known = {frozenset({POST.edit}): seen(1, kept=1, launches=20), frozenset({PICK.edit}): seen(1, kept=1, launches=2)}
     assert made(searched(first, known)) == [PICK]
+
+
+def test_what_says_less_is_not_made_again() -> None:
+    """Nor is what is for a line that the best mends in another way."""
+    silent = offer(lines("print(y)", "if not torch.compiler.is_compiling():\n    print(y)"), "print(y)", is_last=False)
+    first = replace(seen(6, silent), parts=(LOSS_APART,))
+    known = {frozenset({silent.edit}): seen(5), frozenset({LOSS_APART.edit}): seen(0)}
+    known[frozenset({silent.edit, LOSS_APART.edit})] = seen(0, ops=110)
+    assert made(searched(first, known)) == [LOSS_APART]

@@ -246,10 +246,7 @@ class Search:
         before = best.observed if best else self._first.observed
         begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
         begin = begin or self._first
-        if not before.hurts or begin.observed.results is not Results.EQUAL:
-            return False
-        seen = self._more(begin.observed) if self._more and begin.observed.is_markable else begin.observed
-        marks = outermost_marks(seen.offers)
+        marks = outermost_marks(begin.observed.offers) if before.hurts else ()
         found = self._try(begin, marks) if len(marks) > 1 else None
         return found is not None and self._is_better(found, begin)
 
@@ -351,7 +348,7 @@ class Search:
 
         These are made before the functions are divided: what is mended is compiled then.
         """
-        known = {one.target.key for one in best.offers if is_rewrite(one)}
+        known = {one.target.key for one in best.offers if not kept_from_graphs([one])}
         new = [one for one in self._mended() if one.target.key not in known]
         if not new or not kept_from_graphs(best.offers):
             return best
@@ -367,13 +364,15 @@ class Search:
         return self._tried[self._place(found.offers)]
 
     def _mended(self) -> Iterable[Offer]:
-        """Return the rewrites that ended what they are for, each once, with nothing that speaks against them."""
-        found: dict[Edit, Offer] = {}
+        """Return of each line that a rewrite has mended the first that did, with nothing that speaks against it."""
+        found: dict[tuple[str, str, str], Offer] = {}
         for trial in self._tried:
             seen = trial.observed
             is_right = trial.helps and not seen.error and seen.results is Results.EQUAL
-            ended = [one for one in trial.last if is_rewrite(one) and one.target.key not in seen.broken]
-            found.update((one.edit, one) for one in ended if is_right and one.edit not in self._failed)
+            for one in trial.last if is_right else ():
+                is_mended = is_rewrite(one) and one.target.key not in seen.broken and one.edit not in self._failed
+                if is_mended and not (one.may_say_less or one.defers):
+                    found.setdefault(one.target.key, one)
         return found.values()
 
     def _with_hidden(self, best: Trial) -> Trial:
