@@ -164,3 +164,10 @@ def test_what_says_less_is_not_made_again() -> None:
     known = {frozenset({silent.edit}): seen(5), frozenset({LOSS_APART.edit}): seen(0)}
     known[frozenset({silent.edit, LOSS_APART.edit})] = seen(0, ops=110)
     assert made(searched(first, known)) == [LOSS_APART]
+
+
+def test_breaks_at_the_calls_of_what_a_mark_keeps_out_speak_against_no_mark() -> None:
+    """In a function that ran eagerly one break was counted; compiled, its calls are cut each time that it is."""
+    known = {frozenset({POST.edit}): seen(3, kept=3)}
+    assert made(searched(seen(2, POST, eager=1), known)) == [POST]
+    assert made(searched(seen(2, POST, eager=1), {frozenset({POST.edit}): seen(3, kept=0)})) == []

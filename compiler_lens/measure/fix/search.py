@@ -248,7 +248,10 @@ class Search:
         begin = begin or self._first
         marks = outermost_marks(begin.observed.offers) if before.hurts else ()
         found = self._try(begin, marks) if len(marks) > 1 else None
-        return found is not None and self._is_better(found, begin)
+        if found is None or not self._is_better(found, begin):
+            return False
+        self._walk(found)
+        return True
 
     def _improved_in_parts(self, best: Trial | None) -> bool:
         """Divide the functions in which graphs still break, on top of what else helps, or else of nothing."""
