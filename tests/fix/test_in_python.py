@@ -11,6 +11,7 @@ from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Spl
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target
 from compiler_lens.facts.measured.in_python import left_to_python, price, runs_less
 from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.measure.fix.choices import outermost_marks
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
 
@@ -171,3 +172,11 @@ def test_breaks_at_the_calls_of_what_a_mark_keeps_out_speak_against_no_mark() ->
     known = {frozenset({POST.edit}): seen(3, kept=3)}
     assert made(searched(seen(2, POST, eager=1), known)) == [POST]
     assert made(searched(seen(2, POST, eager=1), {frozenset({POST.edit}): seen(3, kept=0)})) == []
+
+
+def test_of_marks_for_one_thing_the_outermost_may_keep_out_what_those_within_it_may() -> None:
+    inner, outer = (replace(one, may_lose=frozenset({(FILE, name)})) for one, name in ((PICK, "z"), (POST, "y")))
+    other = replace(mark("loss", "x"), target=replace(PICK.target, kind="other"))
+    found = outermost_marks([inner, outer, other, REWRITE])
+    assert [one.edit for one in found] == [POST.edit, other.edit]
+    assert found[0].may_lose == {(FILE, "y"), (FILE, "z")}

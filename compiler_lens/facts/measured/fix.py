@@ -233,7 +233,8 @@ class Observed(Struct, frozen=True):
         if len(self.cost) == 1:
             return self.cost
         *eager, breaks, recompiles = self.cost
-        return *eager, max(breaks - len(self.kept_out), 0), recompiles
+        others = max(self.figures.graph_breaks - len(self.kept_out), 0) if self.figures else 0
+        return *eager, min(breaks, others), recompiles
 
     @property
     def hurts(self) -> int | None:

@@ -51,11 +51,11 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
     figures, counts, made = seen.figures, seen.counts, list(offers)
     if figures is None or counts is None:
         return seen.whole_cost
-    breaks = counts.breaks - counts.benign_breaks
-    meant, cut = min(breaks, len(seen.kept_out)), len(frozenset(seen.kept_out))
+    breaks, cut = counts.breaks - counts.benign_breaks, len(frozenset(seen.kept_out))
+    unmeant = min(breaks, max(counts.breaks - len(seen.kept_out), 0))
     aside = counts.recompiles - counts.benign_recompiles + len(kept_from_graphs(made)) + cut
     eager = (0, figures.eager_functions, counts.eager_frames)
-    return *eager, breaks - meant, aside, meant, counts.benign_recompiles
+    return *eager, unmeant, aside, breaks - unmeant, counts.benign_recompiles
 
 
 def runs_less(now: Observed, before: Observed) -> bool:

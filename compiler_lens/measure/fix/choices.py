@@ -14,6 +14,7 @@ from compiler_lens.facts.measured.enough import not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.measured.in_python import is_mark, kept_from_graphs, left_to_python, price, runs_less
 from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import SourceLine
 
 RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
@@ -60,8 +61,17 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
 
 
 def outermost_marks(offered: Iterable[Offer]) -> tuple[Offer, ...]:
-    """Return of the marks for one thing the one on the outermost function: the innermost is offered first."""
-    return tuple({offer.target.key: offer for offer in offered if offer.is_final and is_mark(offer.edit)}.values())
+    """Return of the marks for one thing the one on the outermost function: the innermost is offered first.
+
+    It keeps out what those within it would.
+    """
+    marks = [offer for offer in offered if offer.is_final and is_mark(offer.edit)]
+    found = grouped(marks, lambda offer: offer.target.key).values()
+    return tuple(replace(several[-1], may_lose=_may_lose(several)) for several in found)
+
+
+def _may_lose(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:
+    return frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in offers))
 
 
 def once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
