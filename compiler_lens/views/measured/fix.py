@@ -521,7 +521,9 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     eager = after.eager_functions if after else 0
     still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
     of_these = (*_kept(fix.first, best.observed), *_expected(best.observed))
-    gain = f"{_gain(best.before, after)}{_in_graphs(fix.first, best)}, with {same}."
+    gain = (
+        f"{_gain(best.before, after, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
+    )
     if not of_these:
         gain, still = f"{gain} {still}".rstrip(), ""
     yield paragraph(*coded(gain), tone=tone)
@@ -672,10 +674,13 @@ def patch_command(fix: Fix, patch: str, undo: str = "") -> str:
     return f"patch {undo}-p0 -d {shlex.quote(fix.folder)} < {shlex.quote(patch)}"
 
 
-def _gain(before: Figures | None, after: Figures | None) -> str:
+def _gain(before: Figures | None, after: Figures | None, *, is_cut: bool = False) -> str:
+    """Tell what has changed, and the number of graph breaks also where some are meant: these are told next."""
     if before and after:
-        figures = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items()]
-        said = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
+        shown = {name for name in _FIGURES if getattr(before, name) != getattr(after, name)}
+        shown |= {"graph_breaks"} if is_cut else set()
+        figures = [(_FIGURES[n], getattr(before, n), getattr(after, n)) for n in _FIGURES if n in shown]
+        said = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures)
         return said[:1].upper() + said[1:]
     found = [(words, getattr(after, name, 0)) for name, words in _FIGURES.items()]
     left = " and ".join(f"{number(now)} {words}" for words, now in found if now)
