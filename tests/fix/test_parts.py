@@ -233,15 +233,39 @@ with torch.no_grad():
 """
 
 
+# What asks for layers is a network, and gets no mark.
+WITH_LAYERS = (
+    NET.replace("self.body, self.head = nn.Linear(4, 4), nn.Linear(4, 2)", "self.body = nn.Linear(4, 4)")
+    .replace("        self.seen = []", "        self.head = nn.Linear(4, 2)\n        self.seen = []")
+    .replace("total = out.sum() * 0", "total = out.sum() * 0 + self.head.bias.sum() * 0")
+    .replace("for row in out:", "for row in out + self.head.bias * 0:")
+)
+
+
+def best_of(text: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    Path("train.py").write_text(text)
+    assert main(["fix", "--json", "--own-inputs", "train.py"]) == 0
+    best: dict[str, Any] = json.loads(capsys.readouterr().out)["best"]
+    assert best["results"] == "equal"
+    return best
+
+
 def test_fix_divides_what_breaks_in_loops_also_where_that_shows_only_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text(NET + RUN)
-    assert main(["fix", "--json", "--own-inputs", "train.py"]) == 0
-    best: dict[str, Any] = json.loads(capsys.readouterr().out)["best"]
-    assert best["results"] == "equal"
+    best = best_of(WITH_LAYERS + RUN, capsys)
     assert (best["after"]["eager_functions"], best["after"]["graph_breaks"]) == (0, 0)
     for name in ("forward", "loss", "pick"):
         assert f"+    @torch._dynamo.decorators.skip\n     def {name}(self" in best["patch"]
     assert "+    def forward_computed(self, x):\n" in best["patch"]
+
+
+def test_two_marks_are_better_than_three_functions_in_parts_that_compile_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The breaks at their calls are meant."""
+    monkeypatch.chdir(tmp_path)
+    best = best_of(NET + RUN, capsys)
+    assert (best["after"]["eager_functions"], best["after"]["graph_breaks"]) == (0, 2)
+    assert [offer.partition("(")[0] for offer in best["offers"]] == ["@torch.compiler.disable"] * 2

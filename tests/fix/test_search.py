@@ -599,7 +599,8 @@ def test_what_is_left_of_the_best_is_a_row_of_the_table_as_it_is_after_the_close
 def test_a_function_that_a_change_keeps_from_being_divided_is_divided_without_it() -> None:
     """Nothing of `f` is compiled: what was changed there leads nowhere, and defines functions."""
     elsewhere = replace(A, target=replace(A.target, frame="forward"))
-    inside = replace(B, target=replace(B.target, frame="f"))
+    inside = offer("b", "lambda: 2")
+    inside = replace(inside, target=replace(inside.target, frame="f"))
     apart = replace(offer("c"), keeps_computed=True, is_last_resort=True, is_final=True)
     eager = (StillEager(FunctionName("f", "train.py", 1), "a break"),)
     outcomes = {

@@ -191,3 +191,19 @@ def test_of_changes_that_begin_alike_no_name_is_cut_at_a_dot() -> None:
     assert "1 train.py:1 …torch.compiler.is_compiling():" in shown
     assert "2 train.py:1 …torch.compiler.is_compiling() and (value != value):" in shown
     assert "3 train.py:1 …capture_scalar_outputs = True" in shown
+
+
+def test_of_a_function_in_parts_a_line_that_was_rewritten_is_not_to_be_mended(user: ModuleType) -> None:
+    """It stayed Python where the function was divided without the change."""
+    first = replace(
+        observed(recorded(lambda: torch.compile(user.looped, backend="eager")(torch.ones(2))), Ownership()), calls=1
+    )
+    (line,) = {target.at for target in first.targets if target.at}
+    apart = Apart(line.file, "looped", (line.code.strip(),))
+    offer = Offer(Target(line, "break"), apart, keeps_computed=True, is_last_resort=True, is_final=True)
+    after = replace(first, figures=Figures(0, 0, 0), targets=(), results=Results.EQUAL, operators=9, launches=3)
+    for text, is_told in ((TEXT, True), (TEXT.replace(line.code.strip(), "pass"), False)):
+        trial = Trial((offer,), {FILE: text}, first.figures, after, helps=True)
+        shown = " ".join(fix_report(Fix(first, (trial,), trial, texts={FILE: TEXT}), width=200).split())
+        assert ("Left to Python, so no graph breaks there any more" in shown) is is_told
+        assert "1 function left to Python, operators that run in graphs 0 → 9, runs of graphs 0 → 3" in shown

@@ -8,9 +8,7 @@ from enum import Enum
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, EndApart, Split
 from compiler_lens.facts.measured.fix import Observed, Offer
-
-_NEARLY_ALL = 0.9  # of the operators that ran in graphs
-_LEAST = 4  # parts compile at least one of so many lines: they are the ones that compute most, as a rule
+from compiler_lens.facts.measured.in_python import is_most_lost, left_to_python, runs_less
 
 
 class NotWorth(Enum):
@@ -27,7 +25,7 @@ def not_worth(added: Sequence[Offer], now: Observed, before: Observed) -> NotWor
     if takes_too_much(added, now, before):
         return NotWorth.TAKES_TOO_MUCH
     marks = [offer for offer in added if offer.keeps_computed]
-    if divides(added) and now.operators <= _NEARLY_ALL * before.operators:
+    if left_to_python(added) and runs_less(now, before):
         return NotWorth.RUNS_LESS
     if marks and not (now.is_half_of(before) or all(_is_whole(offer, now) for offer in marks)):
         return NotWorth.ENDS_TOO_LITTLE
@@ -60,12 +58,8 @@ def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> b
 
     Functions in parts may lose the lines that stay Python, but not all but a few of what was compiled: that is no gain.
     """
-    if any(isinstance(offer.edit, Apart) for offer in added) and _is_most_lost(now, before):
+    if any(isinstance(offer.edit, Apart) for offer in added) and is_most_lost(now, before):
         return True
     may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
     is_marked = any(offer.keeps_computed for offer in added)
     return is_marked and not before.computed <= now.computed | may_lose
-
-
-def _is_most_lost(now: Observed, before: Observed) -> bool:
-    return _LEAST * len(before.computed & now.computed) < len(before.computed)

@@ -177,6 +177,7 @@ class Observed(Struct, frozen=True):
     error_line: SourceLine | None = None
     calls: int = 0  # outermost calls of compiled functions
     operators: int = 0  # that ran in graphs in all of them
+    launches: int = 0  # of graphs: how often one ran in all of them
     parts: tuple[Offer, ...] = ()  # for the end: each divides a function at what still breaks, all go together
     findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
     against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change
@@ -210,17 +211,30 @@ class Observed(Struct, frozen=True):
         return (0, self.figures.eager_functions, *self.counts.cost[:-1])
 
     def spares(self, before: Observed) -> bool:
-        """Return whether there are fewer graph breaks or recompiles than before, and no more of what else hurts."""
-        if len(self.cost) != len(before.cost):
+        """Return whether there are fewer graph breaks or recompiles than before, and no more of what else hurts.
+
+        Breaks at calls of what is kept out of the compiler are meant, and hurt nobody.
+        """
+        now, then = self._unmeant, before._unmeant
+        if len(now) != len(then):
             return False
-        pairs = list(zip(self.cost, before.cost, strict=True))
-        return all(now <= then for now, then in pairs) and any(now < then for now, then in pairs[-2:])
+        pairs = list(zip(now, then, strict=True))
+        return all(one <= other for one, other in pairs) and any(one < other for one, other in pairs[-2:])
 
     def is_half_of(self, before: Observed) -> bool:
         """Return whether at most half of what hurts is left: for less no function should stay Python for good."""
         if self.hurts is None or before.hurts is None:
             return before.hurts is None
         return 2 * self.hurts <= before.hurts
+
+    @property
+    def _unmeant(self) -> tuple[int, ...]:
+        """What hurts, without the breaks that somebody asked for."""
+        if len(self.cost) == 1:
+            return self.cost
+        *eager, breaks, recompiles = self.cost
+        others = max(self.figures.graph_breaks - len(self.kept_out), 0) if self.figures else 0
+        return *eager, min(breaks, others), recompiles
 
     @property
     def hurts(self) -> int | None:

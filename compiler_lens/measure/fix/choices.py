@@ -12,10 +12,13 @@ from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts
 from compiler_lens.facts.measured.enough import not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
+from compiler_lens.facts.measured.in_python import is_mark, kept_from_graphs, left_to_python, price, runs_less
 from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import SourceLine
 
 RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
+CLEARLY = 1.1  # times as many
 MANY = 4  # things that are broken: for fewer each offer is tried by itself, which shows what each does
 
 
@@ -34,6 +37,43 @@ def ranked(found: State | Trial) -> tuple[tuple[int, ...], bool, int, int]:
     return found.observed.whole_cost, found.observed.printed is not None, silenced, dropped
 
 
+def preferred(trial: Trial) -> tuple[object, ...]:
+    """Return what is best of all that was tried: what hurts least, leaves least to Python, and is shortest."""
+    _, *keeps = ranked(trial)
+    return *price(trial.offers, trial.observed), *keeps, len(left_to_python(trial.offers)), len(trial.offers)
+
+
+def launches_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
+    """Yield what does as well as a trial, and launches graphs clearly less often with as much in them."""
+    *alike, _ = preferred(best)
+    for one in helping:
+        now, then = one.observed, best.observed
+        is_less = CLEARLY * now.launches < then.launches and CLEARLY * now.operators >= then.operators
+        if is_less and list(preferred(one)[:-1]) == alike:
+            yield one
+
+
+def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterable[Trial]:
+    """Yield what ends half of what hurts, with clearly more in graphs than a trial that leaves functions to Python."""
+    for one in helping if left_to_python(best.offers) else ():
+        if runs_less(best.observed, one.observed) and one.observed.is_half_of(first):
+            yield one
+
+
+def outermost_marks(offered: Iterable[Offer]) -> tuple[Offer, ...]:
+    """Return of the marks for one thing the one on the outermost function: the innermost is offered first.
+
+    It keeps out what those within it would.
+    """
+    marks = [offer for offer in offered if offer.is_final and is_mark(offer.edit)]
+    found = grouped(marks, lambda offer: offer.target.key).values()
+    return tuple(replace(several[-1], may_lose=_may_lose(several)) for several in found)
+
+
+def _may_lose(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:
+    return frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in offers))
+
+
 def once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
     """Return what was not tried, each once, by the lines of the files as they are."""
     found: dict[tuple[object, ...], NotTried] = {}
@@ -45,13 +85,30 @@ def once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
 
 
 def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
-    """Return what other offers may make needless: of many, not a rewrite of the very line that breaks."""
+    """Return what other offers may make needless: of many, not a rewrite of the very line that breaks.
+
+    Nor of a few, if functions stay Python: these come first, and what compiles more stays.
+    """
+    if python := [one for one in offers if kept_from_graphs([one])]:
+        others = [one for one in offers if one not in python and not is_rewrite(one)]
+        return [*python, *others] if len(offers) > 1 else ()
     if len(offers) < MANY:
         return offers if len(offers) > 1 else ()
     wide = [one for one in offers if not isinstance(one.edit, Lines) or one.is_last_resort]
     kinds, is_split = {one.target.kind for one in wide}, any(isinstance(one.edit, (Split, EndApart)) for one in wide)
     says_less = [one for one in offers if one.may_say_less or one.defers] if is_split else []
     return [one for one in offers if one in wide or one in says_less or one.target.kind in kinds]
+
+
+def is_rewrite(offer: Offer) -> bool:
+    """Whether it mends lines of the user's own where they stand."""
+    return isinstance(offer.edit, Lines) and not (offer.is_last_resort or offer.needs_both)
+
+
+def defines(offer: Offer) -> bool:
+    """Whether what it writes has a function in it: what does is not divided."""
+    is_function = isinstance(offer.edit, Lines) and ("lambda" in offer.code or "def " in offer.code)
+    return is_function or isinstance(offer.edit, (Split, EndApart, Apart))
 
 
 def keeps_enough(added: Sequence[Offer], now: Observed, before: Observed) -> bool:

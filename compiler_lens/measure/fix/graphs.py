@@ -18,11 +18,12 @@ class Graphs:
 
     Attributes:
         operators: those that have run so far, with all their repetitions.
+        launches: how often a graph has run.
 
     """
 
     def __init__(self) -> None:
-        self.operators = 0
+        self.operators = self.launches = 0
 
     def captured(self, graph_module: Any, inputs: Any) -> Compiled:
         """Run a graph as Dynamo captured it."""
@@ -36,6 +37,7 @@ class Graphs:
     def _counting(self, operators: int, compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
             self.operators += operators
+            self.launches += 1
             return compiled(*args)
 
         return run

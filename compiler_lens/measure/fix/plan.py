@@ -80,3 +80,4 @@ class Outcome(Struct, frozen=True):
     is_unusable: bool = False  # nothing was raised: what was named is not there, or makes no model
     error_line: SourceLine | None = None
     operators: int = 0  # that ran in graphs
+    launches: int = 0  # of graphs

@@ -144,6 +144,7 @@ class _Run(Struct, frozen=True):
             is_unusable=isinstance(error, UsageError) and error.__cause__ is None,
             error_line=line,
             operators=self.graphs.operators,
+            launches=self.graphs.launches,
         )
         outcome = self._with_others(outcome) if self.plan.with_others else self._with_results(outcome)
         (self.plan.at / OUTCOME).write_bytes(msgspec.json.encode(outcome))

@@ -8,25 +8,31 @@ from functools import partial
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
-from compiler_lens.facts.measured.enough import NotWorth, divides, not_worth, only_says_so, takes_too_much
+from compiler_lens.facts.measured.enough import NotWorth, not_worth, only_says_so, takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
+from compiler_lens.facts.measured.in_python import kept_from_graphs, runs_less
 from compiler_lens.facts.measured.other_inputs import OtherCall
 from compiler_lens.measure.fix.choices import (
     MANY,
     RECOMPILES,
     State,
+    defines,
     doubtful,
+    is_rewrite,
     keeps_enough,
+    launches_less,
     once,
     one_for_each_target,
+    outermost_marks,
+    preferred,
     ranked,
+    runs_more,
     stands_in,
     without,
 )
 from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
-_MORE = 1.1  # times as many operators
 _DEEPEST = 4  # functions that call one another and are divided one after the other
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
@@ -94,10 +100,7 @@ class Search:
     def hurried(self) -> Fix:
         """Return what is best of what was tried, and of functions in parts on top of that."""
         self._by_value = False
-        best = self._best()
-        if self._improved_in_parts(best):
-            best = self._best()
-        return replace(self._found(best), is_unfinished=True, is_hurried=True)
+        return replace(self._found(self._with_less_in_python()), is_unfinished=True, is_hurried=True)
 
     def so_far(self) -> Fix:
         """Return what is best of what was tried, and try nothing more."""
@@ -139,10 +142,17 @@ class Search:
             best = self._best()
         if best and self._improved_without_marks(best):
             best = self._best()
+        best = self._with_less_in_python()
+        return self._found(self._with_hidden(best) if best else None)
+
+    def _with_less_in_python(self) -> Trial | None:
+        """Try what else can be done by leaving functions to Python, and the best with as few of these as will do."""
+        best = self._best()
+        if self._improved_by_marks(best):
+            best = self._best()
         if self._improved_in_parts(best):
             best = self._best()
-        best = self._with_hidden(self._pruned(best)) if best else None
-        return self._found(best)
+        return self._pruned(self._with_rewrites(best)) if best else None
 
     def _found(self, best: Trial | None) -> Fix:
         last = best.observed if best else self._first.observed
@@ -160,23 +170,15 @@ class Search:
         cost = self._first.observed.whole_cost
         while True:
             helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
-            best = min(helping, key=_rank, default=None)
+            best = min(helping, key=preferred, default=None)
             if best is None:
                 return None
-            best = min(self._of_more_in_graphs(best, helping), key=_rank, default=best)
+            best = min(launches_less(best, helping), key=lambda one: one.observed.launches, default=best)
+            best = min(runs_more(best, helping, self._first.observed), key=preferred, default=best)
             is_confirmed = self._is_confirmed(best.offers)
             found = self._tried[self._place(best.offers)]
             if is_confirmed and found.observed.whole_cost == best.observed.whole_cost:  # a closer look may count more
                 return found
-
-    def _of_more_in_graphs(self, best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
-        """Return what helps, and runs clearly more in graphs than what leaves functions to Python."""
-        if not divides(best.offers):
-            return ()
-        least = _MORE * best.observed.operators
-        return (
-            one for one in helping if one.observed.operators > least and one.observed.is_half_of(self._first.observed)
-        )
 
     def _place(self, offers: tuple[Offer, ...]) -> int:
         return next(number for number, trial in enumerate(self._tried) if trial.offers == offers)
@@ -246,6 +248,18 @@ class Search:
             return False
         return self._goes_on([self._try(base, (one,)) for one in base.observed.offers if one.is_final], best)
 
+    def _improved_by_marks(self, best: Trial | None) -> bool:
+        """Keep out whole what cannot be mended, each by a mark on the outermost function, and nothing within it."""
+        before = best.observed if best else self._first.observed
+        begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
+        begin = begin or self._first
+        marks = outermost_marks(begin.observed.offers) if before.hurts else ()
+        found = self._try(begin, marks) if len(marks) > 1 else None
+        if found is None or not self._is_better(found, begin):
+            return False
+        self._walk(found)
+        return True
+
     def _improved_in_parts(self, best: Trial | None) -> bool:
         """Divide the functions in which graphs still break, on top of what else helps, or else of nothing."""
         before = best.observed if best else self._first.observed
@@ -259,15 +273,12 @@ class Search:
 
     def _state_with(self, offers: tuple[Offer, ...]) -> State | None:
         """Return the program with these offers alone, which is tried now if it was not."""
-        return self._states.get(offers) or self._try(self._first, offers)
+        return self._states.get(offers) or (self._try(self._first, offers) if offers else None)
 
     def _without_eager(self, state: State) -> State:
-        """Leave out what was changed in functions of which nothing is compiled all the same.
-
-        A change may define functions, and what does is not divided: without it such a function may be.
-        """
+        """Leave out what defines functions in those of which nothing is compiled all the same: these may be divided."""
         eager = {one.function.name.rpartition(".")[2] for one in state.observed.eager}
-        rest = tuple(one for one in state.offers if one.target.frame not in eager)
+        rest = tuple(one for one in state.offers if not (defines(one) and one.target.frame in eager))
         return (self._state_with(rest) if rest else None) or state
 
     def _is_better_in_parts(self, begin: State, before: Observed) -> bool:
@@ -332,12 +343,47 @@ class Search:
         A function in two leaves lines to Python: compared with the program as it is, a mark would seem to.
         """
         place, now, before = self._place(found.offers), found.observed, than.observed
-        is_wrong = bool(now.error) or now.results is not before.results or now.whole_cost > before.whole_cost
-        is_wrong |= _MORE * now.operators < before.operators
+        # Of recompiles as expected there may be more, if a function less is Python.
+        is_less = len(kept_from_graphs(found.offers)) < len(kept_from_graphs(than.offers))
+        is_more = now.cost > before.cost if is_less else now.whole_cost > before.whole_cost
+        is_wrong = bool(now.error) or now.results is not before.results or is_more
+        is_wrong |= now.operators < before.operators and runs_less(now, before)
         if is_wrong or takes_too_much(found.offers, now, before):
             return False
         self._tried[place] = replace(self._tried[place], helps=True)
         return True
+
+    def _with_rewrites(self, best: Trial) -> Trial:
+        """Make what mended lines where they stand again where the best leaves functions to Python without it.
+
+        These are made before the functions are divided: what is mended is compiled then.
+        """
+        known = {one.target.key for one in best.offers if not kept_from_graphs([one])}
+        new = [one for one in self._mended() if one.target.key not in known]
+        if not new or not kept_from_graphs(best.offers):
+            return best
+        several = [tuple(new), *((one,) for one in new if len(new) > 1)]
+        return next((found for offers in several if (found := self._on_its_way(offers, best)) is not None), best)
+
+    def _on_its_way(self, offers: tuple[Offer, ...], best: Trial) -> Trial | None:
+        """Return a trial with offers made before those that it has, if that is as good; those that can be made then."""
+        _, every = self._made(self._first, (*offers, *best.offers))
+        found = self._state_with(every)
+        if found is None or not self._is_as_good(found, best) or not self._is_confirmed(found.offers):
+            return None
+        return self._tried[self._place(found.offers)]
+
+    def _mended(self) -> Iterable[Offer]:
+        """Return of each line that a rewrite has mended the first that did, with nothing that speaks against it."""
+        found: dict[tuple[str, str, str], Offer] = {}
+        for trial in self._tried:
+            seen = trial.observed
+            is_right = trial.helps and not seen.error and seen.results is Results.EQUAL
+            for one in trial.last if is_right else ():
+                is_mended = is_rewrite(one) and one.target.key not in seen.broken and one.edit not in self._failed
+                if is_mended and not (one.may_say_less or one.defers):
+                    found.setdefault(one.target.key, one)
+        return found.values()
 
     def _with_hidden(self, best: Trial) -> Trial:
         """Make what helped by itself again where it does no harm, and what it does may be hidden by what is left.
@@ -569,10 +615,6 @@ class Search:
         if now.cost != before.cost:
             return now.spares(before) if only_says_so(added, now, before) else now.cost < before.cost
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
-
-
-def _rank(trial: Trial) -> tuple[object, ...]:
-    return (*ranked(trial), len(trial.offers))
 
 
 def _without_each(trial: Trial, needless: Iterable[Offer]) -> Iterable[tuple[Offer, ...]]:

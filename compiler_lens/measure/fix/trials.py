@@ -487,6 +487,7 @@ class _Runs:
             error_line=outcome.error_line,
             calls=outcome.calls,
             operators=outcome.operators,
+            launches=outcome.launches,
         )
 
 

@@ -23,6 +23,7 @@ from compiler_lens.facts.measured.fix import (
     Trial,
     together,
 )
+from compiler_lens.facts.measured.in_python import left_to_python
 from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
 from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, OtherInputs, Sides, Untried, Way
 from compiler_lens.facts.measured.printed import OtherWords
@@ -69,6 +70,7 @@ _COLUMNS = (
     Column("breaks", Kind.COUNT, missing=UNKNOWN),
     Column("recompiles", Kind.COUNT, missing=UNKNOWN),
     Column("ops", Kind.COUNT, missing=UNKNOWN),
+    Column("runs", Kind.COUNT, missing=UNKNOWN),
     Column("results"),
 )
 _FIGURES: Mapping[str, str] = {
@@ -151,6 +153,7 @@ class TriedFacts(Struct, frozen=True):
     before: Figures | None  # of the program as it is; None: it raises
     after: Figures | None  # None: it raised
     operators: int  # that run in graphs
+    launches: int  # of graphs: how often one runs
     results: Results
     difference: str  # the first result that differs
     differs: Differs | None  # in what
@@ -211,6 +214,7 @@ class Data(Struct, frozen=True):
 
     calls: int  # outermost calls of compiled functions in each run
     operators: int  # that run in graphs, of the program as it is
+    launches: int  # of graphs, of the program as it is
     deterministic: bool  # False: two runs of the program as it is differ, so results are not compared
     finished: bool  # False: it was ended before all was tried
     checked: bool  # False: and before the best was tried with other inputs, without torch.compile and with its backend
@@ -246,6 +250,7 @@ def data(fix: Fix) -> Data:
     return Data(
         fix.first.calls,
         fix.first.operators,
+        fix.first.launches,
         fix.is_deterministic,
         is_finished,
         fix.is_checked,
@@ -270,6 +275,7 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         trial.before,
         seen.figures,
         seen.operators,
+        seen.launches,
         seen.results,
         _difference(seen),
         _differs(seen),
@@ -368,7 +374,7 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
-    summary = f"{plural(fix.first.calls, 'compiled call')} a run; ops in graphs as {graphs} them"
+    summary = f"{plural(fix.first.calls, 'compiled call')}; ops and runs of graphs as {graphs} them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),
@@ -411,7 +417,8 @@ def _common(one: str, other: str) -> int:
 
 
 def _figures(seen: Observed) -> tuple[int | None, ...]:
-    return *(getattr(seen.figures, name, None) for name in _FIGURES), seen.operators if seen.figures else None
+    in_graphs = (seen.operators, seen.launches) if seen.figures else (None, None)
+    return *(getattr(seen.figures, name, None) for name in _FIGURES), *in_graphs
 
 
 def _errors(seen: Observed, fix: Fix, before: str = "") -> tuple[Block, ...]:
@@ -519,7 +526,9 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     eager = after.eager_functions if after else 0
     still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
     of_these = (*_kept(fix.first, best.observed), *_expected(best.observed))
-    gain = f"{_gain(best.before, after)}{_in_graphs(fix.first, best)}, with {same}."
+    gain = (
+        f"{_gain(best.before, after, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
+    )
     if not of_these:
         gain, still = f"{gain} {still}".rstrip(), ""
     yield paragraph(*coded(gain), tone=tone)
@@ -544,8 +553,9 @@ def _left_to_python(first: Observed, best: Trial) -> Iterator[Block]:
     found: dict[SourceLine, str] = {}
     for finding in first.findings:
         card = finding.evidence
-        if isinstance(card, BreakCard) and card.place and any(_stays(card.place, offer) for offer in kept):
-            found.setdefault(card.place, advice(finding).change)
+        at = card.place if isinstance(card, BreakCard) else None
+        if at and _is_there(at, best) and any(_stays(at, offer) for offer in kept):
+            found.setdefault(at, advice(finding).change)
     if found:
         yield Gap()
         yield paragraph("Left to Python, so no graph breaks there any more; to have more compiled, mend by hand:")
@@ -554,6 +564,11 @@ def _left_to_python(first: Observed, best: Trial) -> Iterator[Block]:
         yield paragraph(*coded(change), indent=6, limit=3)
     if len(found) > _LEFT_TO_PYTHON:
         yield line(quiet(f"… {plural(len(found) - _LEFT_TO_PYTHON, 'more line')}"), indent=2)
+
+
+def _is_there(at: SourceLine, best: Trial) -> bool:
+    """Whether a line is in its file with the changes, too, and no rewrite stands for it."""
+    return any(line.strip() == at.code.strip() for line in best.texts.get(at.file, "").split("\n"))
 
 
 def _stays(at: SourceLine, offer: Offer) -> bool:
@@ -664,10 +679,13 @@ def patch_command(fix: Fix, patch: str, undo: str = "") -> str:
     return f"patch {undo}-p0 -d {shlex.quote(fix.folder)} < {shlex.quote(patch)}"
 
 
-def _gain(before: Figures | None, after: Figures | None) -> str:
+def _gain(before: Figures | None, after: Figures | None, *, is_cut: bool = False) -> str:
+    """Tell what has changed, and the number of graph breaks also where some are meant: these are told next."""
     if before and after:
-        figures = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items()]
-        said = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
+        shown = {name for name in _FIGURES if getattr(before, name) != getattr(after, name)}
+        shown |= {"graph_breaks"} if is_cut else set()
+        figures = [(_FIGURES[n], getattr(before, n), getattr(after, n)) for n in _FIGURES if n in shown]
+        said = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures)
         return said[:1].upper() + said[1:]
     found = [(words, getattr(after, name, 0)) for name, words in _FIGURES.items()]
     left = " and ".join(f"{number(now)} {words}" for words, now in found if now)
@@ -676,11 +694,14 @@ def _gain(before: Figures | None, after: Figures | None) -> str:
 
 def _in_graphs(first: Observed, best: Trial) -> str:
     """Tell how many functions are Python then, which no figure counts, and what runs in graphs."""
-    names = {offer.edit.name for offer in best.offers if isinstance(offer.edit, (Apart, EndApart, Split))}
-    python = f", {plural(len(names), 'function')} left to Python" if names else ""
-    before, after = first.operators, best.observed.operators
-    same = first.figures is None or (before == after and not names)
-    return python + ("" if same else f", operators that run in graphs {number(before)} → {number(after)}")
+    stay, after = left_to_python(best.offers), best.observed
+    python = f", {plural(len(stay), 'function')} left to Python" if stay else ""
+    pairs = (first.operators, after.operators), (first.launches, after.launches)
+    if first.figures is None or (pairs[0][0] == pairs[0][1] and not stay):
+        return python
+    operators, launches = (f"{number(was)} → {number(now)}" for was, now in pairs)
+    said = f"{python}, operators that run in graphs {operators}"
+    return said if pairs[1][0] == pairs[1][1] else f"{said}, runs of graphs {launches}"
 
 
 def _sides(fix: Fix) -> Iterator[Block]:
