@@ -19,10 +19,12 @@ _NAME = "hooks of modules"
 
 
 def _built(tap: Tap, result: Any, made: Any) -> None:
+    if not (telling := guards.telling(made)):
+        return
     builder, manager = result
-    if members := guards.members(builder, made):
+    if members := guards.members(builder, telling):
         tap.note("lens.members", {"members": members}, waits=True)
-    if keep(tap.unhooked, manager, tap.here(), guards.not_looked_for(builder, made)):
+    if keep(tap.unhooked, manager, tap.here(), guards.not_looked_for(builder, telling)):
         tap.install(_REGISTRATIONS)  # now there is something to be late for
 
 

@@ -23,6 +23,13 @@ BUILT = Place(
 )
 
 
+def telling(guards: Sequence[Any]) -> list[Any]:
+    """Return the guards that are asked below: of most frames none, and each frame comes here."""
+    kinds = vars(sys.modules[_MODULE])["GuardBuilder"]
+    wanted = getattr(kinds, _EMPTY), getattr(kinds, _SAME)
+    return [guard for guard in guards if getattr(guard.create_fn, "func", guard.create_fn) in wanted]
+
+
 def not_looked_for(builder: Any, guards: Sequence[Any]) -> Iterator[OrderedDict[Any, Any]]:
     """Yield the empty tables of hooks that a frame was compiled with, and that its guards do not look into.
 
