@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-_AT_ONCE = (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS, *asked.ASKED_HOOKS, *late_hooks.GUARD_HOOKS)
-
-
 class Delegates:
     """Hands over to Inductor as `torch.compile(backend="inductor")` would: a wrapper for each mode and its options."""
 
@@ -75,7 +72,8 @@ class Recorder(SessionOwner):
         if self.path is not target and self.path is not None:  # to compare paths takes them apart
             self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
         try:
-            self._tap = open_tap(self._session, _AT_ONCE)
+            at_once = (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS, *asked.ASKED_HOOKS, *late_hooks.GUARD_HOOKS)
+            self._tap = open_tap(self._session, at_once)
         except BaseException:
             self._session.journal.close()
             raise

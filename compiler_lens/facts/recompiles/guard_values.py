@@ -84,8 +84,8 @@ class Names(Struct, frozen=True):
     def comes_with_each_call(self, value: str) -> bool:
         """Return whether a value is, or is in, what the outermost compiled call is given."""
         root = value.partition(".")[0].partition("[")[0]
-        is_given = root not in {"self", "cls"} and (not self.own or root in self.own)
-        return is_given and self.is_outermost and self.break_line is None
+        is_given = root in self.own if self.own or self.break_line else True  # a resume function has variables, too
+        return is_given and root not in {"self", "cls"} and self.is_outermost
 
 
 def is_wrapper(compilation: Compilation) -> bool:
@@ -108,7 +108,9 @@ def _is_outermost(compilation: Compilation) -> bool:
 def _names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable[GraphBreak], texts: Sources) -> Names:
     line = resumed_line(compilation)
     if line is not None:
-        return Names(break_line=line, stack_value=_stack_value(texts.line(compilation.file, line), breaks, line))
+        value = _stack_value(texts.line(compilation.file, line), breaks, line)
+        function = texts.function_at(compilation.file, line)
+        return Names(own=frozenset(function.parameters if function else ()), break_line=line, stack_value=value)
     if is_wrapper(compilation):
         if compilation.parameters:
             return Names(wrapper=True, parameters=compilation.parameters)
