@@ -527,6 +527,24 @@ def test_what_is_ended_has_the_best_so_far_and_says_whether_that_was_looked_at_c
     assert (found.is_unfinished, found.is_unchecked) == (True, True)
 
 
+def test_what_is_ended_has_no_change_that_may_be_why_others_gave_something_else() -> None:
+    looked_at: list[tuple[Offer, ...]] = []
+
+    def confirm(seen: Observed, _texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        looked_at.append(offers)
+        if len(looked_at) > 1:
+            raise KeyboardInterrupt
+        return replace(seen, results=Results.DIFFER)
+
+    outcomes = {"211": seen(2, B, C), "121": seen(2, A, C), "112": seen(2, A, B), "221": seen(1, C), "222": seen(0)}
+    search = Search(seen(3, A, B, C), {"train.py": TEXT}, "train.py", Program(outcomes), confirm=confirm)
+    with pytest.raises(KeyboardInterrupt):
+        search.result()
+    found = search.so_far()
+    assert len(looked_at) > 1
+    assert found.best is None
+
+
 def test_of_two_causes_of_recompiles_that_hide_each_other_both_are_mended() -> None:
     """Neither change brings anything by itself: the other cause has each call compile again."""
     a, b = (replace(one, target=replace(one.target, kind=CauseClass.MODULE_ATTRIBUTE.value)) for one in (A, B))

@@ -130,7 +130,7 @@ class _Marked(Struct, frozen=True):
         kinds = [self._kind(argument.arg) for argument in self._parameters()]
         results = [_tensors(call.returned) for call in self.calls]
         fit = all(found and not any(one.shares or one.requires_grad for one in found) for found in results)
-        if (self._is_method and not self._is_apart()) or None in kinds:
+        if (self._is_method and not self._is_apart()) or None in kinds or effects.selects(self.function):
             return
         if not fit or len({len(found) for found in results}) != 1:
             return

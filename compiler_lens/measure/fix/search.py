@@ -105,9 +105,20 @@ class Search:
     def so_far(self) -> Fix:
         """Return what is best of what was tried, and try nothing more."""
         looked_at, self._confirm = self._confirm, None
+        self._pass_over_suspects()
         best = self._best()
         is_unchecked = bool(best and looked_at and best.offers not in self._confirmed)
         return replace(self._found(best), is_unfinished=True, is_unchecked=is_unchecked)
+
+    def _pass_over_suspects(self) -> None:
+        """Take it that no change helps, before it is looked at, that may be what made others give something else."""
+        checked = [one for one in self._tried if one.offers in self._confirmed]
+        vouched = {offer for one in checked if one.helps for offer in one.offers}
+        refuted = [one for one in checked if one.observed.results is Results.DIFFER]
+        suspects = {offer for one in refuted for offer in one.offers} - vouched
+        for place, trial in enumerate(self._tried):
+            if trial.offers not in self._confirmed and suspects.intersection(trial.offers):
+                self._tried[place] = replace(trial, helps=False)
 
     def without_unknown(self, why: str | OtherCall) -> Fix:
         """Return what is best without settings that give unknown numbers, as what compiles the best speaks against."""

@@ -165,7 +165,7 @@ def for_and_against(tried: TriedFor, *, has_figures: bool = True) -> str:
     less = [(words, f" ({was} → {now})") for words, was, now in _changed(seen, before) if now < was]
     fewer = " and ".join(words + figures if has_figures else words for words, figures in less)
     against = _more(seen, before) if tried.came is Came.MORE_OF_ELSE else f"it {came(tried)}"
-    return f"fewer {fewer}, but {against}"
+    return f"fewer {fewer}, but {against}" if fewer else against
 
 
 def _more(seen: Observed, before: Observed) -> str:

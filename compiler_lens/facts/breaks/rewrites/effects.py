@@ -70,6 +70,30 @@ def varies(function: Function) -> bool:
     return any(called(call) in _CLOCKS for call in calls_in(function)) or any(_draws(c) for c in calls_in(function))
 
 
+def selects(function: Function) -> bool:
+    """Return whether a function takes the rows where a condition is true: how many depends on values."""
+    masks = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and _is_condition(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    taken = [n.slice for n in ast.walk(function) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)]
+    return any(_is_condition(one) or (isinstance(one, ast.Name) and one.id in masks) for one in taken)
+
+
+def _is_condition(node: ast.expr) -> bool:
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Invert()):
+            return True
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            return _is_condition(left) or _is_condition(right)
+        case ast.Call(func=ast.Attribute(attr="isfinite" | "isnan" | "bool" | "gt" | "lt" | "ge" | "le" | "ne" | "eq")):
+            return True
+    return False
+
+
 def draws(function: Function) -> bool:
     """Return whether a function asks for a random number or the next of something, but of torch."""
     return any(

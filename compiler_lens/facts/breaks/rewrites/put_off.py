@@ -1,4 +1,4 @@
-"""Whether a file allows the settings of torch's that put messages off, or leave them out, everywhere in the program."""
+"""Whether a file allows settings of torch's everywhere in the program: that put messages off, or leave sizes open."""
 
 from __future__ import annotations
 
@@ -14,20 +14,34 @@ from compiler_lens.facts.breaks.rewrites.syntax import Function, called, dotted
 _PUT_OFF = frozenset({"print", "warn"})
 _KEPT_BY_MODULES = frozenset({"running_mean", "running_var", "num_batches_tracked"})  # which a call of them changes
 _LOOPS = (ast.For, ast.While)
+_OF_ROWS = "capture_dynamic_output_shape_ops"
+
+
+def _squeezes_all(node: ast.AST) -> bool:
+    """Whether it is `x.squeeze()`, or `torch.squeeze(x)`: of which dimension depends on the sizes."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="squeeze"), args=[], keywords=[]):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="squeeze"), args=[_], keywords=[]):
+            return True
+    return False
 
 
 @lru_cache(maxsize=64)
 def allows(text: str, setting: str) -> bool:
-    """Return whether a setting leaves what a file's messages say as it is.
+    """Return whether a setting leaves what a file's messages say, and what it computes, as it is.
 
-    What is printed is written once the graph has run: a tensor as it is by then.
+    What is printed is written once the graph has run: a tensor as it is by then. And `squeeze()` of rows whose number
+    nobody knows keeps them in a graph, where eagerly a single row is no dimension any more.
     """
-    if not setting.endswith(("reorderable_logging_functions", "ignore_logging_functions")):
+    if not setting.endswith((_OF_ROWS, "reorderable_logging_functions", "ignore_logging_functions")):
         return True
     try:
         tree = parsed(text)
         if tree is None:
             return True
+        if setting.endswith(_OF_ROWS):
+            return not any(map(_squeezes_all, ast.walk(tree)))
         if setting.endswith("ignore_logging_functions"):
             return not is_counted(tree)
         return not _prints_what_changes(tree)
