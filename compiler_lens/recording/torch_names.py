@@ -123,4 +123,6 @@ UNREAD_METRICS = frozenset(("dynamo_config", "inductor_config", "functorch_confi
 # How the error begins that a call at the limit of recompiles raises, with fullgraph=True or fail_on_recompile_limit_hit
 # (torch/_dynamo/convert_frame.py): there nothing runs eagerly.
 RAISED_AT_LIMIT = "Hard failure due to "
-TRACING_DISABLED = "Dynamo tracing is disabled"  # why a frame is skipped, torch/_dynamo/convert_frame.py
+# Why a frame is skipped: torch/_dynamo/convert_frame.py.
+TRACING_DISABLED = "Dynamo tracing is disabled"
+DISPATCH_MODE = "non-infra torch dispatch mode present, this is not supported today in torch.compile"

@@ -26,7 +26,7 @@ from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import BreakOutcome, ChildProcess, Compilation, Results, SourceLine, Stance, Tried
 from compiler_lens.recording.resume_names import plain_function
-from compiler_lens.recording.torch_names import TRACING_DISABLED
+from compiler_lens.recording.torch_names import DISPATCH_MODE, TRACING_DISABLED
 from compiler_lens.views import words
 from compiler_lens.views.doubts import unintended
 from compiler_lens.views.parts import At, Part, Parts, Span, Tone, code, quiet, strong
@@ -125,7 +125,7 @@ _MODE = (
 # torch/_dynamo/convert_frame.py says no more than this, whoever set it.
 _ON_AGAIN: Mapping[str, str] = {
     TRACING_DISABLED: _DISABLED,
-    "non-infra torch dispatch mode present, this is not supported today in torch.compile": _MODE,
+    DISPATCH_MODE: _MODE,
 }
 # torch marks the code that it passed over, and looks at it no more (torch/csrc/dynamo/eval_frame_cpp.cpp).
 _FOR_GOOD = " That is for good, also for calls that fit what was compiled, until `torch._dynamo.reset()`."

@@ -11,7 +11,7 @@ from typing import Any
 from compiler_lens.capture.torch_api import versions
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.recording.event import WRAPPER_FILE
-from compiler_lens.recording.torch_names import TRACING_DISABLED
+from compiler_lens.recording.torch_names import DISPATCH_MODE, TRACING_DISABLED
 
 FRAME = Place(
     "torch._dynamo.convert_frame",
@@ -70,13 +70,10 @@ def frame_result(result: Any, callback: Any, frame: Any) -> tuple[bool, str]:
     return False, _why_passed_over(callback, frame)  # torch 2.11 does not say why; 2.13 and later do
 
 
-# In the words of later torches.
-_DISPATCH_MODE = "non-infra torch dispatch mode present, this is not supported today in torch.compile"
-
-
 def _why_passed_over(callback: Any, frame: Any) -> str:
     """Return why torch 2.11 looks no further at a frame, by what it asks in this order; empty where that is no news.
 
+    In the words of later torches.
     CatchErrorsWrapper.__call__() in torch/_dynamo/convert_frame.py.
     """
     asked = vars(sys.modules[FRAME.module])
@@ -91,7 +88,7 @@ def _why_passed_over(callback: Any, frame: Any) -> str:
     if asked["config"].disable:
         return TRACING_DISABLED
     is_export = getattr(callback._torchdynamo_orig_backend, "_export", False)
-    return _DISPATCH_MODE if asked[mode]() and not is_export else ""
+    return DISPATCH_MODE if asked[mode]() and not is_export else ""
 
 
 def module_class(value: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.capture.torch_api.printed import Known, printers
+from compiler_lens.recording.journal import TIMED
 from compiler_lens.recording.torch_names import UNREAD_METRICS
 
 # Every stack that torch takes for its trace becomes text here; log_dynamo_start() in torch/_dynamo/convert_frame.py
@@ -82,7 +83,7 @@ TIMED_EVENTS = Place(
 
 # Nine of ten records: timed events, which are heard there, and tensors, which nobody reads. What sends them sends
 # nothing else: ChromiumEventLogger, and torch/_subclasses/meta_utils.py for each input of a graph.
-PASSED_OVER = frozenset(("chromium_event", "describe_storage", "describe_tensor", "describe_source"))
+PASSED_OVER = frozenset((TIMED, "describe_storage", "describe_tensor", "describe_source"))
 
 
 def rendered(name: str, parameters: Mapping[str, Any], known: Known | None = None) -> tuple[Any, str | None]:

@@ -60,6 +60,10 @@ def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> b
     """
     if any(isinstance(offer.edit, Apart) for offer in added) and is_most_lost(now, before):
         return True
-    may_lose = frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in added))
     is_marked = any(offer.keeps_computed for offer in added)
-    return is_marked and not before.computed <= now.computed | may_lose
+    return is_marked and not before.computed <= now.computed | may_lose(added)
+
+
+def may_lose(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:
+    """Return the lines that some offers may take out of graphs."""
+    return frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in offers))

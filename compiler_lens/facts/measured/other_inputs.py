@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum
 
 from msgspec import Struct
@@ -156,7 +157,7 @@ class OtherInputs(Struct, frozen=True):
             may_raise: the change says of itself that it raises where the program would not.
         """
         bad = {Gave.OTHER, Gave.NO_ERROR} if may_raise else {Gave.OTHER, Gave.NO_ERROR, Gave.ERROR}
-        return next((one for one in self.differing if one.inputs.is_alike and one.gave in bad), None)
+        return self._first(bad)
 
     @property
     def otherwise(self) -> OtherCall | None:
@@ -164,7 +165,10 @@ class OtherInputs(Struct, frozen=True):
 
         Where without the change it raises, the program cannot have had such inputs, and that is only to be told.
         """
-        bad = {Gave.OTHER, Gave.ERROR}
+        return self._first({Gave.OTHER, Gave.ERROR})
+
+    def _first(self, bad: AbstractSet[Gave]) -> OtherCall | None:
+        """The first call with inputs like the program's own that gave one of these."""
         return next((one for one in self.differing if one.inputs.is_alike and one.gave in bad), None)
 
     def but(self, unsure: Iterable[OtherCall]) -> OtherInputs:

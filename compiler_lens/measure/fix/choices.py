@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts
-from compiler_lens.facts.measured.enough import not_worth
+from compiler_lens.facts.measured.enough import may_lose, not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.measured.in_python import is_mark, kept_from_graphs, left_to_python, price, runs_less
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -67,11 +67,7 @@ def outermost_marks(offered: Iterable[Offer]) -> tuple[Offer, ...]:
     """
     marks = [offer for offer in offered if offer.is_final and is_mark(offer.edit)]
     found = grouped(marks, lambda offer: offer.target.key).values()
-    return tuple(replace(several[-1], may_lose=_may_lose(several)) for several in found)
-
-
-def _may_lose(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:
-    return frozenset[tuple[str, str]]().union(*(offer.may_lose for offer in offers))
+    return tuple(replace(several[-1], may_lose=may_lose(several)) for several in found)
 
 
 def once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:

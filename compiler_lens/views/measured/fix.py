@@ -696,12 +696,12 @@ def _in_graphs(first: Observed, best: Trial) -> str:
     """Tell how many functions are Python then, which no figure counts, and what runs in graphs."""
     stay, after = left_to_python(best.offers), best.observed
     python = f", {plural(len(stay), 'function')} left to Python" if stay else ""
-    pairs = (first.operators, after.operators), (first.launches, after.launches)
-    if first.figures is None or (pairs[0][0] == pairs[0][1] and not stay):
+    if first.figures is None or (first.operators == after.operators and not stay):
         return python
-    operators, launches = (f"{number(was)} → {number(now)}" for was, now in pairs)
-    said = f"{python}, operators that run in graphs {operators}"
-    return said if pairs[1][0] == pairs[1][1] else f"{said}, runs of graphs {launches}"
+    said = f"{python}, operators that run in graphs {number(first.operators)} → {number(after.operators)}"
+    if first.launches != after.launches:
+        said += f", runs of graphs {number(first.launches)} → {number(after.launches)}"
+    return said
 
 
 def _sides(fix: Fix) -> Iterator[Block]:
