@@ -104,10 +104,10 @@ class Disabling:
             return False
         if self._is_given(at.file, site) or INNER in function.name:  # which was made to be compiled
             return False
-        return not self._is_network(at.file, function) and not _asks_for_layers(tree, function)
+        return not self.is_network(at.file, function) and not _asks_for_layers(tree, function)
 
-    def _is_network(self, file: str, function: Function) -> bool:
-        """Whether something is computed with parameters in the function, or in what it calls."""
+    def is_network(self, file: str, function: Function) -> bool:
+        """Return whether something is computed with parameters in the function, or in what it calls."""
         lines = _lines(function)
         below = {
             one for one, stack in self._stacks.items() if any(at.file == file and at.line in lines for at in stack)

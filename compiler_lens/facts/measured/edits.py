@@ -19,6 +19,7 @@ from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.endings import with_ending
 from compiler_lens.facts.measured.folded import asks_by_name
+from compiler_lens.facts.measured.marked_inside import Inside, with_inside
 from compiler_lens.facts.measured.parts import with_parts
 from compiler_lens.recording.source_text import first_line
 
@@ -119,7 +120,7 @@ class Apart(Struct, frozen=True):
         return self.title
 
 
-Edit = Lines | Setting | Split | EndApart | Apart
+Edit = Lines | Setting | Split | EndApart | Apart | Inside
 
 
 def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
@@ -130,6 +131,8 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
         texts: the files as they are, the script among them.
         script: the file that the program begins with, where settings are made.
     """
+    if isinstance(edit, Inside):
+        return with_inside(edit, texts)
     file = script if isinstance(edit, Setting) else edit.file
     text = texts.get(file)
     if text is None or "\r" in text.replace("\r\n", ""):  # a line's end that only old machines know

@@ -179,6 +179,7 @@ class Observed(Struct, frozen=True):
     operators: int = 0  # that ran in graphs in all of them
     launches: int = 0  # of graphs: how often one ran in all of them
     parts: tuple[Offer, ...] = ()  # for the end: each divides a function at what still breaks, all go together
+    inside: tuple[Offer, ...] = ()  # for the end: each compiles what a method calls, and not the method
     findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
     against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change
     is_markable: bool = False  # a graph breaks in a function that could have a mark of torch's

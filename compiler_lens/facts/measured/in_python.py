@@ -8,13 +8,14 @@ from collections.abc import Set as AbstractSet
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split
 from compiler_lens.facts.measured.fix import Observed, Offer
+from compiler_lens.facts.measured.marked_inside import Inside
 
 Place = tuple[str, str | int]  # a file, and a function of it by its name, or by its line where it has a mark
 
 # Operators of a graph that make up for one more launch of it and for the function in parts that it takes. About 14 take
 # as long eagerly as a launch with its guards (torch 2.13, Inductor on a CPU); up to 32, one mark that is plain to read
 # is preferred to functions in parts that may run such graphs in half the time.
-_A_LAUNCH = 32
+A_LAUNCH = 32
 _NEARLY_ALL = 0.9  # of the operators that ran in graphs
 _LEAST = 4  # of so many lines at least one is compiled: they are the ones that compute most, as a rule
 
@@ -35,7 +36,7 @@ def is_mark(edit: Edit) -> bool:
 
 
 def _of(edit: Edit) -> Iterator[Place]:
-    if isinstance(edit, (Split, EndApart, Apart)):
+    if isinstance(edit, (Split, EndApart, Apart, Inside)):
         yield edit.file, edit.name.partition(INNER)[0]
     if isinstance(edit, EndApart) and edit.marked:
         yield edit.marked.file, edit.marked.near
@@ -64,7 +65,7 @@ def runs_less(now: Observed, before: Observed) -> bool:
     if now.operators > _NEARLY_ALL * before.operators:
         return False
     lost, spared = before.operators - now.operators, _launched_again(before) - _launched_again(now)
-    return not now.operators or lost > _A_LAUNCH * spared or is_most_lost(now, before)
+    return not now.operators or lost > A_LAUNCH * spared or is_most_lost(now, before)
 
 
 def _launched_again(seen: Observed) -> int:

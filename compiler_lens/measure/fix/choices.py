@@ -13,6 +13,7 @@ from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Spl
 from compiler_lens.facts.measured.enough import may_lose, not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.measured.in_python import is_mark, kept_from_graphs, left_to_python, price, runs_less
+from compiler_lens.facts.measured.marked_inside import Inside
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import SourceLine
@@ -85,6 +86,8 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
 
     Nor of a few, if functions stay Python: these come first, and what compiles more stays.
     """
+    if any(isinstance(one.edit, Inside) for one in offers):  # what it leaves to Python needs no other change
+        return [one for one in offers if not isinstance(one.edit, Inside)]
     if python := [one for one in offers if kept_from_graphs([one])]:
         others = [one for one in offers if one not in python and not is_rewrite(one)]
         return [*python, *others] if len(offers) > 1 else ()

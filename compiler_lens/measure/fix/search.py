@@ -11,6 +11,7 @@ from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
 from compiler_lens.facts.measured.enough import NotWorth, not_worth, only_says_so, takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
 from compiler_lens.facts.measured.in_python import kept_from_graphs, runs_less
+from compiler_lens.facts.measured.marked_inside import Inside
 from compiler_lens.facts.measured.other_inputs import OtherCall
 from compiler_lens.measure.fix.choices import (
     MANY,
@@ -125,6 +126,13 @@ class Search:
         self.refuse_unknown(why)
         return self._concluded()
 
+    def without_inside(self) -> Fix:
+        """Return what is best without changes that compile what a function calls in place of it."""
+        for place, trial in enumerate(self._tried):
+            if any(isinstance(offer.edit, Inside) for offer in trial.offers):
+                self._tried[place] = replace(trial, helps=False)
+        return self._concluded()
+
     @property
     def best(self) -> Trial | None:
         """What is best of what was tried."""
@@ -160,6 +168,8 @@ class Search:
         """Try what else can be done by leaving functions to Python, and the best with as few of these as will do."""
         best = self._best()
         if self._improved_by_marks(best):
+            best = self._best()
+        if self._improved_inside(best):
             best = self._best()
         if self._improved_in_parts(best):
             best = self._best()
@@ -270,6 +280,19 @@ class Search:
             return False
         self._walk(found)
         return True
+
+    def _improved_inside(self, best: Trial | None) -> bool:
+        """Compile by itself what does compile, and not what calls it, on top of what mends lines where they stand."""
+        before = best.observed if best else self._first.observed
+        if not (before.hurts and before.is_cut):
+            return False
+        begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
+        for state in (begin, self._first):
+            found = self._try(state, state.observed.inside) if state is not None and state.observed.inside else None
+            if found is not None and self._is_better(found, state or self._first):
+                self._walk(found)
+                return True
+        return False
 
     def _improved_in_parts(self, best: Trial | None) -> bool:
         """Divide the functions in which graphs still break, on top of what else helps, or else of nothing."""

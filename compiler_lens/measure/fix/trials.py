@@ -25,6 +25,7 @@ from compiler_lens.facts.measured.fix import (
     as_it_was,
     together,
 )
+from compiler_lens.facts.measured.marked_inside import Inside, as_written
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import Counted, OtherCall, OtherInputs, Taken, Untried, sides
 from compiler_lens.facts.measured.printed import Known, known
@@ -127,7 +128,7 @@ class _Runs:
             self._reference = self._results()
             ended = self._as_inductor_has_it(ended)
         first = self._seen(ended)
-        if not (first.offers or first.parts or first.is_markable):
+        if not (first.offers or first.parts or first.inside or first.is_markable):
             return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager)
         # What it computes without torch.compile as well, it computes twice.
         self._tell(
@@ -151,7 +152,7 @@ class _Runs:
         self._texts = texts
         confirm = self._confirm if is_deterministic else None
         self._search = Search(first, texts, ended.outcome.script, self._attempt, more, confirm, self._expect)
-        found = self._searched(self._search)
+        found = self._as_written(self._searched(self._search), self._search)
         return replace(
             found,
             sides=self._sides(found.best),
@@ -207,6 +208,39 @@ class _Runs:
             is_unknown = found.best is not None and any(offer.gives_unknown for offer in found.best.offers)
             own = OwnBackend(because=NotCompiledBecause.ENDED) if is_unknown else None
         return replace(found, own_backend=own)
+
+    def _as_written(self, found: Fix, search: Search) -> Fix:
+        """Return the same with the best as the user is to have it, where it is tried otherwise than it is written."""
+        try:
+            while found.best and any(isinstance(one.edit, Inside) for one in found.best.offers):
+                if (written := self._written(found.best)) is not None:
+                    tried = tuple(written if one is found.best else one for one in found.tried)
+                    return replace(found, tried=tried, best=written)
+                found = search.without_inside()
+        except (KeyboardInterrupt, OutOfTime):
+            found = search.so_far()  # XXX
+        return found
+
+    def _written(self, best: Trial) -> Trial | None:
+        """Return a trial with what is not given to torch.compile any more taken from it; None where that is worse.
+
+        Whose results are compared was given: so what it computes was seen while it was.
+        """
+        texts: Texts | None = best.texts
+        for offer in best.offers:
+            texts = as_written(offer.edit, texts) if texts and isinstance(offer.edit, Inside) else texts
+        if texts is None:
+            return None
+        if self._asked.steps:  # of calls of what is given
+            return replace(best, texts=texts)
+        self._tell_of(best.offers, "as they are written")
+        ended = self._processes.run(replace(self._plan(texts, best.offers), reference=""), self._longest)
+        seen = self._with_words(self._seen(ended), ended.printed, best.offers)
+        if seen.error or seen.cost > best.observed.cost or (seen.printed and not best.observed.printed):
+            return None
+        of_trial = best.observed
+        kept = {name: getattr(of_trial, name) for name in ("results", "difference", "others", "calls", "printed")}
+        return replace(best, texts=texts, observed=replace(seen, **kept))
 
     def _with_own_backend(self, best: Trial | None, longest: float = _OWN_BACKEND) -> OwnBackend | Refused | None:
         """Return what the program's own backend makes of unknown numbers and sizes; a text where it raises for them.

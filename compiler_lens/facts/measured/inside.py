@@ -1,0 +1,187 @@
+"""What is worth compiling by itself, where what calls it cannot be: that runs as Python, by two marks for all of it.
+
+Post-processing, books and logging round a network break its graph again and again. Whoever writes such a program anew
+compiles the network and leaves the rest alone.
+
+    a chain of calls ──► the first function that leads to nothing that hurts ──► @torch.compile
+    what torch.compile was given ──► @torch.compiler.disable
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
+from compiler_lens.facts.breaks.rewrites.syntax import called
+from compiler_lens.facts.measured.bookkeeping import name_at
+from compiler_lens.facts.measured.called import function_named
+from compiler_lens.facts.measured.disabled import Disabling
+from compiler_lens.facts.measured.in_python import A_LAUNCH
+from compiler_lens.facts.measured.marked_inside import Inside, is_given
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.recording.ids import CompileId
+from compiler_lens.recording.model import CompileSite, GraphStage, Recording, SourceLine
+from compiler_lens.recording.own_files import package_of
+from compiler_lens.recording.source_text import Sources, sources
+
+_LEAST = 4  # operators in a function: fewer are no graph's worth
+_SHARE = 0.05  # of all operators
+_MOST = 6  # functions that get a mark
+_PLAIN = frozenset({"no_grad", "inference_mode", "enable_grad"})  # marks that a function may have
+_OF_A_GENERATOR = (ast.Yield, ast.YieldFrom, ast.Await)
+
+Place = tuple[str, str]  # a file, and the qualified name of a function in it
+Chain = Sequence[SourceLine]  # calls, outermost first, and the line that they lead to
+
+
+class Inner(Struct, frozen=True):
+    """Functions to compile by themselves, of one that torch.compile was given."""
+
+    edit: Inside
+    first: int  # the first of the chains that hurt which its function leads to
+    may_lose: frozenset[tuple[str, str]]  # lines, by file and text, of which nothing is in a graph any more
+
+
+def inside(recording: Recording, disabling: Disabling, own: Ownership, hurting: Sequence[Chain]) -> Iterator[Inner]:
+    """Yield what can be compiled by itself of each method that torch.compile was given.
+
+    Args:
+        recording: a run.
+        disabling: its functions.
+        own: what is the user's.
+        hurting: the calls that lead to what breaks, or was compiled too often.
+    """
+    chains = _Chains(recording, disabling, own)
+    leading = [(chains.functions(chains.whole(None, chain)), number) for number, chain in enumerate(hurting)]
+    by_given: dict[Place, dict[Place, int]] = {}
+    for functions, number in leading:
+        for one in functions:
+            by_given.setdefault(functions[0], {}).setdefault(one, number)
+    for given, dirty in by_given.items():
+        edit, lost = _marked(given, dirty, chains, recording, is_alone=len(by_given) == 1)
+        if edit is not None:
+            yield Inner(edit, min(dirty.values()), lost)
+
+
+class _Chains:
+    """The calls of the user's functions that lead to lines."""
+
+    def __init__(self, recording: Recording, disabling: Disabling, own: Ownership) -> None:
+        self.known, self._disabling, self._own = sources(recording), disabling, own
+        self._stacks = {one.compile_id: one.stack for one in recording.compilations}
+        self._names: dict[tuple[str, int], str] = {}
+
+    def whole(self, compile_id: CompileId | None, lines: Chain) -> Chain:
+        """Return the calls of the user's functions from what torch.compile was given on."""
+        above = self._stacks.get(compile_id, ()) if compile_id else ()
+        return self._disabling.from_given(self.within((*above, *lines)))
+
+    def within(self, lines: Chain) -> Chain:
+        """Return the calls of the user's functions in what torch compiles by itself."""
+        return [at for at in lines if self._own.owns(at.file)]
+
+    def functions(self, chain: Chain) -> list[Place]:
+        """Return the functions that a chain goes through."""
+        return list(dict.fromkeys((at.file, self._name(at)) for at in chain))
+
+    def is_worth(self, place: Place, operators: int) -> bool:
+        """Return whether so many operators of a function are a graph's worth."""
+        function = _function(place, self.known)
+        is_network = function is not None and self._disabling.is_network(place[0], function)
+        return operators >= (_LEAST if is_network else A_LAUNCH)
+
+    def _name(self, at: SourceLine) -> str:
+        if (at.file, at.line) not in self._names:
+            text = self.known.texts.get(at.file, "")
+            site = site_in(text, at.line)  # none at a `def`, with which the stack of what is compiled by itself ends
+            line = site.function.lineno if site and site.function else at.line
+            self._names[at.file, at.line] = name_at(text, line)
+        return self._names[at.file, at.line]
+
+
+def _marked(
+    given: Place, dirty: Mapping[Place, int], chains: _Chains, recording: Recording, *, is_alone: bool
+) -> tuple[Inside | None, frozenset[tuple[str, str]]]:
+    ops: Counter[Place] = Counter()  # in one graph, at most
+    lines: dict[Place | None, set[tuple[str, str]]] = {}  # in graphs, by what would compile them
+    for graph in recording.graphs:
+        here: Counter[Place] = Counter()
+        for node in graph.all_ops if graph.stage is GraphStage.DYNAMO else ():
+            # The stack of what is compiled by itself does not show a caller of which nothing is compiled.
+            chain = chains.whole(graph.compile_id, node.source) or (chains.within(node.source) if is_alone else ())
+            functions = chains.functions(chain)
+            if not functions or not (is_alone or functions[0] == given):
+                continue
+            clean = next((one for one in functions if one not in dirty), None)
+            lines.setdefault(clean, set()).add((chain[-1].file, chain[-1].code.strip()))
+            if clean is not None:
+                here[clean] += 1
+        ops |= here
+    most = [(one, many) for one, many in ops.most_common(_MOST) if many >= _SHARE * ops.total()]
+    found = [one for one, many in most if _may_have_a_mark(one, chains.known) and chains.is_worth(one, many)]
+    edit = _edit(given, found, _site_of(given, recording, chains.known), chains.known)
+    if edit is None:
+        return None, frozenset()
+    lost = {line for place, some in lines.items() if place not in found for line in some}
+    lost -= {line for place in found for line in lines[place]}
+    return edit, frozenset(lost)
+
+
+def _function(place: Place, known: Sources) -> ast.FunctionDef | None:
+    tree = parsed(known.texts.get(place[0], ""))
+    function = function_named(tree, place[1]) if tree and place[1] else None
+    return function if isinstance(function, ast.FunctionDef) else None
+
+
+def _may_have_a_mark(place: Place, known: Sources) -> bool:
+    function = _function(place, known)
+    if function is None or package_of(place[0]):
+        return False
+    others = [one for one in function.decorator_list if not is_given(one)]
+    marks = [called(one) if isinstance(one, ast.Call) else "" for one in others]
+    site = site_in(known.texts[place[0]], function.body[0].lineno)
+    is_later = any(isinstance(node, _OF_A_GENERATOR) for node in ast.walk(function))
+    return bool(site and site.has_torch_at_top) and _PLAIN.issuperset(marks) and not is_later
+
+
+def _site_of(given: Place, recording: Recording, known: Sources) -> CompileSite | None:
+    """Return where a function was given to torch.compile, if that is one place alone."""
+    file, name = given
+    found = [one for one in recording.sites if one.defined.file == file]
+    text = known.texts.get(file, "")
+    found = [one for one in found if name_at(text, one.defined.line) == name]
+    return found[0] if len({one.place for one in found}) == 1 else None
+
+
+def _edit(given: Place, inner: Sequence[Place], site: CompileSite | None, known: Sources) -> Inside | None:
+    """Return the change; None where what torch.compile is told can be written only where it is."""
+    function = _function(given, known)
+    place = site.place if site else None
+    if function is None or place is None or not inner or not _may_have_a_mark(given, known):
+        return None
+    marks = [mark for mark in function.decorator_list if is_given(mark)]
+    if marks:
+        keywords = marks[0].keywords if isinstance(marks[0], ast.Call) else []
+        return Inside(*given, tuple(sorted(inner)), _written(keywords)) if all(map(_is_known, keywords)) else None
+    text = known.texts.get(place.file, "")
+    tree = parsed(text)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
+    there = [one for one in calls if called(one) == "compile" and one.lineno <= place.line <= (one.end_lineno or 0)]
+    if len(there) != 1 or len(there[0].args) > 1 or not all(map(_is_known, there[0].keywords)):
+        return None
+    call = ast.get_source_segment(text, there[0]) or ""
+    return Inside(*given, tuple(sorted(inner)), _written(there[0].keywords), place.file, call) if call else None
+
+
+def _written(keywords: Iterable[ast.keyword]) -> str:
+    return ", ".join(f"{one.arg}={ast.unparse(one.value)}" for one in keywords)
+
+
+def _is_known(keyword: ast.keyword) -> bool:
+    """Whether the value of a keyword is the same wherever it is written."""
+    names: Iterable[ast.AST] = ast.walk(keyword.value)
+    return keyword.arg is not None and not any(isinstance(node, (ast.Name, ast.Call)) for node in names)

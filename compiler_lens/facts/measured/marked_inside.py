@@ -1,0 +1,145 @@
+"""Texts in which what a function calls is given to torch.compile, and the function, which was given, is Python.
+
+While that is tried, what torch.compile was given stays, and calls a function that the compiler passes over: so what its
+calls return can be compared. What is written for the user is shorter and does the same: the function is not given to
+torch.compile any more.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
+from compiler_lens.facts.breaks.rewrites.syntax import dotted
+from compiler_lens.facts.measured.called import function_named
+from compiler_lens.recording.source_text import first_line
+
+_PASSED_OVER = "compiler.disable"
+# Of a function that torch.compile is given, `torch.compiler.disable` is taken off again: here it sees another one.
+_AROUND = "@(lambda function: lambda *args, **kwargs: function(*args, **kwargs))"
+_CALLING = "lambda *args, **kwargs: {}(*args, **kwargs)"
+_COMPILE = "torch.compile"
+_Texts = Mapping[str, str]
+
+
+class Inside(Struct, frozen=True):
+    """What a function calls compiled by itself, and the function, which torch.compile was given, Python."""
+
+    file: str
+    name: str  # of the function, qualified
+    inner: tuple[tuple[str, str], ...]  # what is compiled: files, and qualified names
+    arguments: str = ""  # that torch.compile gets for these: "dynamic=True"
+    site: str = ""  # the file where it was given
+    call: str = ""  # how that is written; empty where a mark on the function gives it
+
+    @property
+    def title(self) -> str:
+        """The change in a few words of code."""
+        names = ", ".join(name for _, name in self.inner)
+        return f"@torch.compile def {names}, not {self.name}"
+
+    @property
+    def code(self) -> str:
+        """The same."""
+        return self.title
+
+
+def with_inside(edit: Inside, texts: _Texts) -> _Texts | None:
+    """Return texts in which it is so, to be tried; None where that cannot be written."""
+    compiled = f"@{{}}.compile{f'({edit.arguments})' if edit.arguments else ''}"
+    passed = f"@{{}}.{_PASSED_OVER}"
+    marks = [(edit.file, edit.name, [passed] if edit.call else [_AROUND, passed])]
+    for file, name, lines in (*marks, *((file, name, [compiled]) for file, name in edit.inner)):
+        new = _with_marks(texts.get(file, ""), name, lines)
+        if new is None:
+            return None
+        texts = {**texts, file: new}
+    return _replaced(edit, texts, edit.call, _tried(edit)) if edit.call else texts
+
+
+def as_written(edit: Inside, texts: _Texts) -> _Texts | None:
+    """Return texts that were tried as the user is to have them; None where that cannot be written."""
+    text = texts.get(edit.file, "")
+    function = _function(text, edit.name)
+    if function is None:
+        return None
+    lines, first, last = text.split("\n"), first_line(function) - 1, function.lineno - 1
+    marks = [mark for mark in function.decorator_list if is_given(mark)]
+    dropped = {n for mark in marks for n in range(mark.lineno - 1, mark.end_lineno or mark.lineno)}
+    dropped |= {n for n in range(first, last) if lines[n].strip() == _AROUND or lines[n].endswith(f".{_PASSED_OVER}")}
+    texts = {**texts, edit.file: "\n".join(one for n, one in enumerate(lines) if n not in dropped)}
+    return _replaced(edit, texts, _tried(edit), _first_argument(edit.call)) if edit.call else texts
+
+
+def is_given(mark: ast.expr) -> bool:
+    """Return whether a mark gives its function to torch.compile."""
+    return dotted(mark.func if isinstance(mark, ast.Call) else mark) == _COMPILE
+
+
+def _with_marks(text: str, name: str, marks: Sequence[str]) -> str | None:
+    """Return a text in which a function has marks above all others but the one that gives it to torch.compile."""
+    function = _function(text, name)
+    site = site_in(text, function.body[0].lineno) if function else None
+    if function is None or site is None:
+        return None
+    if marks[0].startswith("@{}.compile") and any(map(is_given, function.decorator_list)):
+        return text
+    at = next((one.end_lineno or 0 for one in function.decorator_list if is_given(one)), first_line(function) - 1)
+    pad, lines = " " * function.col_offset, text.split("\n")
+    return "\n".join([*lines[:at], *(pad + one.format(site.torch) for one in marks), *lines[at:]])
+
+
+def _function(text: str, name: str) -> ast.FunctionDef | None:
+    tree = parsed(text) if "\r" not in text else None
+    function = function_named(tree, name) if tree else None
+    return function if isinstance(function, ast.FunctionDef) else None
+
+
+# -- where it was given
+
+
+def _tried(edit: Inside) -> str:
+    """Return how a function is given while it is tried: a method is seen anew at each call."""
+    given = _first_argument(edit.call)
+    return edit.call.replace(given, _CALLING.format(given), 1) if given and "." not in edit.name else edit.call
+
+
+def _first_argument(call: str) -> str:
+    """Return what a call is given, as it is written; empty where its object is compiled in place."""
+    match ast.parse(call, mode="eval").body:
+        case ast.Call(args=[given]):
+            return ast.get_source_segment(call, given) or ""
+    return ""
+
+
+def _replaced(edit: Inside, texts: _Texts, before: str, after: str) -> _Texts | None:
+    text = texts.get(edit.site, "")
+    if text.count(before) != 1:
+        return None
+    line = text[: text.index(before)].count("\n") + 1
+    new = text.replace(before, after or "None")
+    return {**texts, edit.site: _without_idle(new, line)}
+
+
+def _without_idle(text: str, line: int) -> str:
+    """Return a text without the statement at a line if that does nothing, and another one stands beside it."""
+    tree = parsed(text)
+    bodies = (getattr(node, key, None) for node in (ast.walk(tree) if tree else ()) for key in ("body", "orelse"))
+    for body in bodies:
+        for one in body if isinstance(body, list) and len(body) > 1 else ():
+            if one.lineno == line and _is_idle(one):
+                lines = text.split("\n")
+                return "\n".join([*lines[: line - 1], *lines[one.end_lineno or line :]])
+    return text
+
+
+def _is_idle(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Constant(value=None)):
+            return True
+        case ast.Assign(targets=[target], value=value):
+            return ast.unparse(target) == ast.unparse(value)
+    return False
