@@ -53,11 +53,14 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
     figures, counts, made = seen.figures, seen.counts, list(offers)
     if figures is None or counts is None:
         return seen.whole_cost
-    breaks, cut = counts.breaks - counts.benign_breaks, len(frozenset(seen.kept_out))
+    breaks = counts.breaks - counts.benign_breaks
     unmeant = min(breaks, max(counts.breaks - len(seen.kept_out), 0))
-    aside = counts.recompiles - counts.benign_recompiles + len(kept_from_graphs(made)) + cut
+    # What torch.compile is given no more breaks no graph, once that is written.
+    not_given = {one.edit.name for one in made if isinstance(one.edit, Inside)}
+    kept_out = [name for name in seen.kept_out if name not in not_given]
+    aside = counts.recompiles - counts.benign_recompiles + len(kept_from_graphs(made)) + len(frozenset(kept_out))
     eager = (0, figures.eager_functions, counts.eager_frames)
-    return *eager, unmeant, aside, breaks - unmeant, counts.benign_recompiles
+    return *eager, unmeant, aside, min(breaks - unmeant, len(kept_out)), counts.benign_recompiles
 
 
 def runs_less(now: Observed, before: Observed) -> bool:

@@ -166,7 +166,11 @@ def _edit(given: Place, inner: Sequence[Place], site: CompileSite | None, known:
     marks = [mark for mark in function.decorator_list if is_given(mark)]
     if marks:
         keywords = marks[0].keywords if isinstance(marks[0], ast.Call) else []
-        return Inside(*given, tuple(sorted(inner)), _written(keywords)) if all(map(_is_known, keywords)) else None
+        return (
+            Inside(*given, tuple(sorted(inner)), _written(keywords, known.texts[given[0]]))
+            if all(map(_is_known, keywords))
+            else None
+        )
     text = known.texts.get(place.file, "")
     tree = parsed(text)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
@@ -174,11 +178,11 @@ def _edit(given: Place, inner: Sequence[Place], site: CompileSite | None, known:
     if len(there) != 1 or len(there[0].args) > 1 or not all(map(_is_known, there[0].keywords)):
         return None
     call = ast.get_source_segment(text, there[0]) or ""
-    return Inside(*given, tuple(sorted(inner)), _written(there[0].keywords), place.file, call) if call else None
+    return Inside(*given, tuple(sorted(inner)), _written(there[0].keywords, text), place.file, call) if call else None
 
 
-def _written(keywords: Iterable[ast.keyword]) -> str:
-    return ", ".join(f"{one.arg}={ast.unparse(one.value)}" for one in keywords)
+def _written(keywords: Iterable[ast.keyword], text: str) -> str:
+    return ", ".join(f"{one.arg}={ast.get_source_segment(text, one.value)}" for one in keywords)
 
 
 def _is_known(keyword: ast.keyword) -> bool:

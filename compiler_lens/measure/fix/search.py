@@ -284,7 +284,7 @@ class Search:
     def _improved_inside(self, best: Trial | None) -> bool:
         """Compile by itself what does compile, and not what calls it, on top of what mends lines where they stand."""
         before = best.observed if best else self._first.observed
-        if not (before.hurts and before.is_cut):
+        if not (before.is_cut or before.kept_out):
             return False
         begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
         for state in (begin, self._first):

@@ -39,6 +39,7 @@ from compiler_lens.recording.model import Recording, Results, SourceLine
 _SHOWN = 3  # lines of what a program printed last
 _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
 _OWN_BACKEND = 240.0  # seconds for a run that generates code
+_COMPARED = ("results", "difference", "others", "calls", "printed")  # what a trial shows of results
 _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with a change, or other inputs
 
 
@@ -152,7 +153,7 @@ class _Runs:
         self._texts = texts
         confirm = self._confirm if is_deterministic else None
         self._search = Search(first, texts, ended.outcome.script, self._attempt, more, confirm, self._expect)
-        found = self._as_written(self._searched(self._search), self._search)
+        found = self._searched(self._search)
         return replace(
             found,
             sides=self._sides(found.best),
@@ -199,47 +200,31 @@ class _Runs:
                     search.refuse_unknown(own)
                 found = search.hurried()
             self._processes.begin_last_stretch()
-            own = self._with_own_backend(found.best)
-            while isinstance(own, Refused):
-                found = search.without_unknown(own)
-                own = self._with_own_backend(found.best)
+            own, written = self._with_own_backend(found.best), self._written(found.best)
+            while isinstance(own, Refused) or (found.best and written is None):
+                found = search.without_unknown(own) if isinstance(own, Refused) else search.without_inside()
+                own, written = self._with_own_backend(found.best), self._written(found.best)
+            found = _with_best(found, written)
         except (KeyboardInterrupt, OutOfTime):
-            found = search.so_far()
+            found = _unchecked_as_written(search.so_far())
             is_unknown = found.best is not None and any(offer.gives_unknown for offer in found.best.offers)
             own = OwnBackend(because=NotCompiledBecause.ENDED) if is_unknown else None
         return replace(found, own_backend=own)
 
-    def _as_written(self, found: Fix, search: Search) -> Fix:
-        """Return the same with the best as the user is to have it, where it is tried otherwise than it is written."""
-        try:
-            while found.best and any(isinstance(one.edit, Inside) for one in found.best.offers):
-                if (written := self._written(found.best)) is not None:
-                    tried = tuple(written if one is found.best else one for one in found.tried)
-                    return replace(found, tried=tried, best=written)
-                found = search.without_inside()
-        except (KeyboardInterrupt, OutOfTime):
-            found = search.so_far()  # XXX
-        return found
-
-    def _written(self, best: Trial) -> Trial | None:
-        """Return a trial with what is not given to torch.compile any more taken from it; None where that is worse.
-
-        Whose results are compared was given: so what it computes was seen while it was.
-        """
-        texts: Texts | None = best.texts
-        for offer in best.offers:
-            texts = as_written(offer.edit, texts) if texts and isinstance(offer.edit, Inside) else texts
-        if texts is None:
-            return None
-        if self._asked.steps:  # of calls of what is given
+    def _written(self, best: Trial | None) -> Trial | None:
+        """Return a trial with the texts that the user is to have; None where these do not do what was tried."""
+        texts = _as_written(best)
+        if best is None or texts is None or texts == best.texts:
+            return best if texts is not None else None
+        if self._asked.steps:  # calls of what is given, which are fewer then
             return replace(best, texts=texts)
         self._tell_of(best.offers, "as they are written")
         ended = self._processes.run(replace(self._plan(texts, best.offers), reference=""), self._longest)
-        seen = self._with_words(self._seen(ended), ended.printed, best.offers)
-        if seen.error or seen.cost > best.observed.cost or (seen.printed and not best.observed.printed):
+        seen, of_trial = self._with_words(self._seen(ended), ended.printed, best.offers), best.observed
+        if seen.error or seen.results is Results.DIFFER or seen.cost > of_trial.cost:
             return None
-        of_trial = best.observed
-        kept = {name: getattr(of_trial, name) for name in ("results", "difference", "others", "calls", "printed")}
+        # What is compared was given to torch.compile: it is not any more.
+        kept = {name: getattr(of_trial, name) for name in _COMPARED}
         return replace(best, texts=texts, observed=replace(seen, **kept))
 
     def _with_own_backend(self, best: Trial | None, longest: float = _OWN_BACKEND) -> OwnBackend | Refused | None:
@@ -523,6 +508,28 @@ class _Runs:
             operators=outcome.operators,
             launches=outcome.launches,
         )
+
+
+def _as_written(best: Trial | None) -> Texts | None:
+    """Return the texts of a trial as the user is to have them; None where that cannot be written."""
+    texts: Texts | None = best.texts if best else {}
+    for offer in best.offers if best else ():
+        texts = as_written(offer.edit, texts) if texts and isinstance(offer.edit, Inside) else texts
+    return texts
+
+
+def _with_best(found: Fix, written: Trial | None) -> Fix:
+    tried = tuple(written if written and one is found.best else one for one in found.tried)
+    return replace(found, tried=tried, best=written)
+
+
+def _unchecked_as_written(found: Fix) -> Fix:
+    """Return the same with the best as it is written, which nobody has run."""
+    texts = _as_written(found.best)
+    if found.best is None or texts == found.best.texts:
+        return found
+    best = replace(found.best, texts=texts) if texts else None
+    return replace(_with_best(found, best), is_unchecked=best is not None)
 
 
 def _is_same(ended: Ended) -> bool:

@@ -1,0 +1,185 @@
+"""What compiles is given to torch.compile by itself, where what calls it does not compile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.cli import main
+from compiler_lens.facts.measured.edits import edited
+from compiler_lens.facts.measured.marked_inside import Inside, as_written
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.ownership import Ownership
+
+NET = """
+    import torch
+    from torch import nn
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.seen = []
+
+        def scores(self, x):
+            y = torch.relu(self.linear(x)) + 1
+            return torch.tanh(y) * y.sum(-1, keepdim=True)
+
+        def picked(self, scores):
+            kept = [row for row in scores if row[0].item() > 0]
+            self.seen.append(len(kept))
+            return kept
+
+        def forward(self, x):
+            return self.picked(self.scores(x))
+
+
+    def loss_of(net, x):
+        return (net.scores(x) - 1).pow(2).mean()
+
+
+    def step(net, x):
+        loss = loss_of(net, x)
+        print("loss", round(loss.item(), 3))
+        if loss > 1:
+            loss = loss * 0.5
+        return loss
+
+
+    {given}
+"""
+
+
+def program(folder: Path, given: str) -> Path:
+    file = folder / "program.py"
+    head, _, _ = dedent(NET).lstrip().partition("{given}")
+    file.write_text(head + dedent(given).lstrip())
+    return file
+
+
+def offered(file: Path) -> list[Inside]:
+    torch._dynamo.reset()
+    with Lens(strict=True, progress=False) as lens:
+        exec(compile(file.read_text(), str(file), "exec"), {"__name__": "__main__", "torch": torch})
+    seen = observed(lens.recording, Ownership((str(file.parent),)))
+    return [one.edit for one in seen.inside if isinstance(one.edit, Inside)]
+
+
+def lines_of(text: str, before: str) -> list[str]:
+    """What is new in a text."""
+    return [line.strip() for line in text.splitlines() if line not in before.splitlines()]
+
+
+FORMS = {
+    "a module": (
+        'model = torch.compile(Net(), backend="eager", dynamic=False)\nfor _ in range(3): model(torch.randn(5, 4))',
+        '@torch.compile(backend="eager", dynamic=False)',
+        ["@torch.compiler.disable"],
+        ["model = Net()"],
+    ),
+    "a module in its own place": (
+        "net = Net()\nnet = torch.compile(net, backend='eager')\nfor _ in range(3): net(torch.randn(5, 4))",
+        "@torch.compile(backend='eager')",
+        ["@torch.compiler.disable"],
+        [],
+    ),
+    "a module, in place": (
+        "net = Net()\nnet.compile(backend='eager')\nfor _ in range(3): net(torch.randn(5, 4))",
+        "@torch.compile(backend='eager')",
+        ["@torch.compiler.disable"],
+        [],
+    ),
+    "a function": (
+        "net = Net()\nrun = torch.compile(step, backend='eager')\nfor _ in range(3): run(net, torch.randn(5, 4))",
+        "@torch.compile(backend='eager')",
+        ["@torch.compiler.disable", "run = torch.compile(lambda *args, **kwargs: step(*args, **kwargs), backend='eager')"],
+        ["run = step"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_it_is_tried_under_what_was_given_and_written_without_it(tmp_path: Path, form: str) -> None:
+    given, mark, tried, wanted = FORMS[form]
+    file = program(tmp_path, given)
+    before = file.read_text()
+    (edit,) = offered(file)
+    texts = edited(edit, {str(file): before}, str(file))
+    assert texts is not None
+    inner = "loss_of" if form == "a function" else "scores"
+    assert [name.rpartition(".")[2] for _, name in edit.inner] == [inner]
+    assert sorted(lines_of(texts[str(file)], before)) == sorted([mark, *tried])
+    after = as_written(edit, texts)
+    assert after is not None
+    assert sorted(lines_of(after[str(file)], before)) == sorted([mark, *wanted])
+    assert f"{mark}\n" in after[str(file)].partition(f"def {inner}(")[0][-len(mark) - 10 :]
+    assert "torch.compile(" not in after[str(file)].partition("def step(")[2]
+    assert ".compile(" not in after[str(file)].partition("def step(")[2]
+
+
+def test_a_mark_that_gives_a_function_moves_to_what_it_calls(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    text = dedent(NET).lstrip().partition("{given}")[0].replace(
+        "def step(", "@torch.compile(\n    backend='eager',\n)\ndef step("
+    )  # fmt: skip
+    file.write_text(text + "net = Net()\nfor _ in range(3): step(net, torch.randn(5, 4))\n")
+    (edit,) = offered(file)
+    texts = edited(edit, {str(file): file.read_text()}, str(file))
+    after = as_written(edit, texts) if texts else None
+    assert after is not None
+    assert after[str(file)].count("torch.compile") == 1
+    assert "@torch.compile(backend='eager')\ndef loss_of(" in after[str(file)]
+    assert "\n\n\ndef step(" in after[str(file)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        # What torch.compile is told is known there alone.
+        "chosen = 'eager'\nmodel = torch.compile(Net(), backend=chosen)\nfor _ in range(3): model(torch.randn(5, 4))",
+        # Two places: which of them is not to be given does not show.
+        "net = Net()\na = torch.compile(net, backend='eager')\nb = torch.compile(net, backend='eager', dynamic=True)\n"
+        "for one in (a, b): one(torch.randn(5, 4))",
+    ],
+)
+def test_it_is_not_offered_where_it_cannot_be_written(tmp_path: Path, given: str) -> None:
+    assert offered(program(tmp_path, given)) == []
+
+
+def test_where_all_that_computes_is_cut_nothing_is_offered(tmp_path: Path) -> None:
+    given = """
+        @torch.compile(backend="eager")
+        def alone(x):
+            y = x.sin() + x.cos()
+            print("alone")
+            return y * 2 + y.exp()
+        for _ in range(3): alone(torch.ones(3))
+    """
+    assert offered(program(tmp_path, given)) == []
+
+
+def test_fix_writes_it_and_the_program_does_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = """
+        torch.manual_seed(0)
+        net = Net()
+        model = torch.compile(net)
+        total = 0.0
+        for size in (5, 7, 6, 9):
+            total += sum(float(row.sum()) for row in model(torch.randn(size, 4)))
+        print(net.seen, round(total, 4))
+    """
+    file = program(tmp_path, given)
+    patch = tmp_path / "fix.patch"
+    assert main(["fix", "--json", "--within", "240", "--patch", str(patch), str(file)]) == 0
+    best = json.loads(capsys.readouterr()[0])["best"]
+    assert best["after"]["graph_breaks"] == best["after"]["eager_functions"] == 0
+    assert best["results"] == "equal"
+    added = [line[1:].strip() for line in patch.read_text().splitlines() if line.startswith("+") and line[1:2] == " "]
+    assert added == ["@torch.compile"]
+    assert "+model = net\n" in patch.read_text()
