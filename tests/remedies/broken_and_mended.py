@@ -1554,6 +1554,20 @@ class set_of_tensors(Case):
         return torch.ones(4), [torch.ones(4), torch.ones(4)]
 
 
+class unknown_divmod(Case):
+    versions = ("2.13",)  # others were not asked
+    config = {"capture_scalar_outputs": True}
+
+    def broken(x):
+        rows, rest = divmod((x > 0).sum().item(), 4)
+        return x * rows + rest
+
+    def mended(x):
+        n = (x > 0).sum().item()
+        rows, rest = n // 4, n % 4
+        return x * rows + rest
+
+
 class address(Case):
     def broken(x):
         return x + 1 if x.data_ptr() % 2 == 0 else x
