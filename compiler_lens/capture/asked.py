@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from types import FunctionType
 from typing import Any
 
 from compiler_lens.capture import sources
+from compiler_lens.capture.calls import CALL_HOOK, stop_hearing, written
 from compiler_lens.capture.hooks import after, before
 from compiler_lens.capture.session import Session, owner_of
 from compiler_lens.capture.tap import ANCHOR, Tap
-from compiler_lens.capture.torch_api import asked, dynamo, structured_trace
+from compiler_lens.capture.torch_api import asked, structured_trace
 from compiler_lens.capture.torch_api.doors import caller
 
 _METHODS = 5  # named of a module
@@ -23,7 +23,7 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
     if backend is None or tap.local.thread.frames:  # what compiles now asks for itself: export, compiled autograd
         return
     module = asked.module_in(wrapped)
-    chain = _written(wrapped, module)
+    chain = written(wrapped, module)
     if not chain or (module is None and not sources.is_kept(chain[-1].__code__.co_filename)):
         return  # of a module torch compiles its own wrapper, too
     code = chain[-1].__code__
@@ -45,13 +45,6 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
     tap.note_once("lens.compile_site", facts, owner_of(backend), waits=True)  # for the first call
 
 
-def _written(wrapped: Any, module: Any) -> list[FunctionType]:
-    """What its author wrote, innermost last: of a module its forward."""
-    if module is not None:
-        wrapped = vars(module).get("forward") or getattr(type(module), "forward", None)
-    return sources.decorated(wrapped)
-
-
 def _stance(tap: Tap, _prior: Any, stance: Any) -> None:
     if facts := _takes(tap, stance):
         for session in tap.hearers():  # it holds for whatever is compiled, by whichever lens
@@ -68,23 +61,11 @@ def look_at_stance(tap: Tap, session: Session) -> None:
 def _takes(tap: Tap, stance: Any) -> dict[str, Any]:
     """What there is to note of a stance, nothing of the default; its calls are counted where all are eager."""
     if asked.forces_eager(stance):
-        tap.install((_FORCED_HOOK,))
+        tap.install((CALL_HOOK,))
     else:
-        tap.withdraw(asked.FORCED)
+        stop_hearing(tap)
     facts = asked.stance_facts(stance)
     return {} if facts == asked.DEFAULT else facts
-
-
-def _eager_call(tap: Tap, callback: Any) -> None:
-    if not callable(callback):  # of what is disabled, or of no compiled function
-        return
-    wrapped = asked.called()
-    chain = _written(wrapped, asked.module_in(wrapped))
-    call = ("", "", 0)
-    if chain:
-        at, name = chain[-1].__code__, chain[-1].__qualname__.replace("<locals>.", "")
-        call = (name, at.co_filename, at.co_firstlineno) if sources.is_kept(at.co_filename) else (name, "", 0)
-    tap.count_eager(call, owner_of(dynamo.compiler_of(dynamo.innermost_backend(callback))))
 
 
 def _child(tap: Tap, process: Any) -> None:
@@ -122,7 +103,6 @@ def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None) -> 
 
 
 _ASKED = "what is asked for"
-_FORCED_HOOK = before(asked.FORCED, _ASKED, _eager_call)
 ASKED_HOOKS = (
     before(asked.COMPILE, _ASKED, _compile),
     after(asked.STANCE, _ASKED, _stance),  # before, it may yet be refused

@@ -112,6 +112,7 @@ class Recorder(SessionOwner):
     def recording(self) -> Recording:
         """Everything recorded so far."""
         self._tap.tell_timed()
+        self._tap.safely("hooks of modules", late_hooks.look_at_tables, self._tap)
         self._session.tell_eager()
         self._session.tell_forks()
         with collector_paused():
@@ -229,7 +230,10 @@ def _open_progress() -> Any:
 
 def _close(tap: Tap, session: Session, progress: Any) -> None:
     try:
+        with contextlib.suppress(Exception):  # what is lost costs less than a hook of ours left behind
+            tap.safely("hooks of modules", late_hooks.tell_all, tap)
         tap.dismiss(session)
+        late_hooks.forget(tap)
     finally:
         session.close()
         if progress is not None:

@@ -33,7 +33,7 @@ from compiler_lens.capture.torch_api.places import (
     without_our_frames,
 )
 from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
-from compiler_lens.capture.unhooked import Unhooked
+from compiler_lens.capture.unhooked import Late, Unhooked
 from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
@@ -76,6 +76,8 @@ class Tap(TraceHandler):
         self.local = self.attribution.local
         self.cache_entries: dict[tuple[int | None, bool], Entry] = {}  # of a run's forward (or inference) and backward
         self.unhooked: dict[int, Unhooked] = {}  # code made without hooks of modules, by the id of its guards
+        self.registered: dict[int, set[int]] = {}  # hooks by their own ids, by the id of the table that they are in
+        self.late_hooks: list[Late] = []  # until a compiled call runs without them
         self.seconds = 0.0  # of processor time, in our own code while others compiled
         self._is_done = False
         self._heard: set[str] = set()  # names of all records that ever came

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -29,6 +29,20 @@ class Unhooked(Struct, frozen=True, eq=False):
         """Whether it was compiled without what now is in a table."""
         known = self.tables.get(id(table))
         return known is not None and known() is table
+
+
+class Late(Struct, frozen=True, eq=False):
+    """A hook that was registered where code was compiled without it."""
+
+    table: weakref.ref[Any]
+    key: int  # its own, in that table
+    left_out: tuple[Unhooked, ...]
+    facts: Mapping[str, Any]  # to note
+
+    @property
+    def is_still_in(self) -> bool:
+        """Whether nobody took it out again."""
+        return self.key in (self.table() or ())
 
 
 def keep(kept: dict[int, Unhooked], guards: Any, record: FrameRecord, tables: Iterable[Any]) -> bool:

@@ -58,12 +58,13 @@ def read_eager_calls(event: Event, _id: CompileId, _files: Mapping[int, str]) ->
 class _LateHook(_At, frozen=True):
     hook: str = ""
     module: str = ""
+    by_hand: bool = False
 
 
 def read_late_hook(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[LateHook, ...]:
     """Read where a hook was registered on a module that was compiled without."""
     told = shaped(_LateHook, event.meta)
-    return (LateHook(compile_id, told.hook, told.module, told.line_of()),)
+    return (LateHook(compile_id, told.hook, told.module, told.line_of(), told.by_hand),)
 
 
 class _Child(_At, frozen=True):

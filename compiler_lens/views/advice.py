@@ -592,7 +592,8 @@ def _late_hook(evidence: kinds.HookAfterCompile) -> Advice:
     modules = joined([f"`{name}`" for name in evidence.modules], 3)
     on = f"on {modules}, which was" if len(evidence.modules) == 1 else f"on {modules}, which were"
     on = on if modules else "for all modules, some of which were"
-    what = f"registers a {evidence.hook} {on} compiled before that: the compiled code does not call it."
+    does = "puts, without registering it," if evidence.by_hand else "registers"
+    what = f"{does} a {evidence.hook} {on} compiled before that: the compiled code does not call it."
     at = At(evidence.place, Tone.STRONG) if evidence.place else strong("The program")
     return Advice((at,), what=what, change=_BEFORE + (_HOOK_GUARDS if modules else ""))
 

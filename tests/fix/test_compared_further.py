@@ -175,6 +175,14 @@ def test_a_change_that_leaves_messages_out_prints_less(runs: Runs) -> None:
     assert (left_out.results, left_out.printed) == (Results.EQUAL, None)
 
 
+def test_a_setting_that_silences_all_messages_is_to_lose_none(runs: Runs) -> None:
+    silencing = "torch._dynamo.config.ignore_logging_functions = {logging.Logger.info}"
+    lost, _ = runs.seen(runs.text.replace("    print(", "    if n: print("), silencing)
+    assert (lost.results, lost.printed) == (Results.DIFFER, OtherWords("step 0 True", ""))
+    none, _ = runs.seen(runs.text, silencing)
+    assert (none.results, none.printed) == (Results.EQUAL, None)
+
+
 @pytest.mark.parametrize(
     ("change", "without"),
     [

@@ -107,6 +107,19 @@ def test_no_recompile_is_left_and_results_are_the_same(source: str, lines: set[s
         torch.testing.assert_close(again, results)
 
 
+def test_that_an_argument_of_the_programs_is_replaced_is_said() -> None:
+    text = dedent(MODULE).lstrip()
+    _, recording = ran(text)
+    offers = {offer.code.split("\n")[0]: offer.price for offer in observed(recording, Ownership()).offers}
+    mark, argument = (offers[line] for line in sorted(offers, key=lambda line: "dynamic=True" in line))
+    assert mark.startswith("beside your `dynamic=False`, only size 0 of `x` is dynamic")
+    assert argument.startswith("your `dynamic=False` is replaced: kernels for any size")
+    (report,) = explain(recording).recompiles
+    (cause,) = report.causes
+    assert "torch.compile was given `dynamic=False`" in cause.fix.why
+    assert "Leave `dynamic=False` out" in cause.fix.change
+
+
 @pytest.mark.parametrize(
     ("mark", "written"),
     [
@@ -134,6 +147,9 @@ NOT_OFFERED = {
     ).replace("net(x, 2.0)", "net(x * 1, 2.0)"),
     "the setting is the program's": MODULE.replace("dynamic=False", "dynamic=DYNAMIC")
     .replace("    net =", "    DYNAMIC = False\n    net =")
+    .replace("net(x, 2.0)", "net(*(x, 2.0))"),
+    "it may be given in a dict": MODULE.replace("    net =", "    OPTIONS = {'dynamic': False}\n    net =")
+    .replace("dynamic=False)", "**OPTIONS)")
     .replace("net(x, 2.0)", "net(*(x, 2.0))"),
     "another thing changes": MODULE.replace("net(x, 2.0)", "net(x[:3], 'a' * len(x) == 'a' * 6)"),
 }

@@ -157,6 +157,50 @@ class Tally:
     rounds = 0
 
 
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("initialized", torch.tensor(False))
+        self.register_buffer("mean", torch.zeros(4))
+
+    def initialize(self, x):
+        self.mean.copy_(x.detach().mean(0))
+        self.initialized.fill_(True)
+        return self
+
+
+class set_up_once(Case):
+    def inputs():
+        return Centred(), *Case.inputs()
+
+    def broken(net, x):
+        if not net.initialized:
+            net.mean.copy_(x.detach().mean(0))
+            net.initialized.fill_(True)
+        return x - net.mean
+
+    def mended_inputs():
+        (x,) = Case.inputs()
+        return Centred().initialize(x), x
+
+    def mended(net, x):
+        return x - net.mean
+
+
+class branch_that_changes(Case):
+    def inputs():
+        return Centred(), *Case.inputs()
+
+    def broken(net, x):
+        if x.abs().sum() > 1:
+            net.mean.copy_(x.detach().mean(0))
+        return x * 2
+
+    def mended(net, x):
+        is_new, mean = x.abs().sum() > 1, x.detach().mean(0)
+        return x * 2 + 0 * (mean * is_new)
+
+
 class branch_that_counts(Case):
     def broken(x):
         if x.sum() > 9:
@@ -1552,6 +1596,20 @@ class set_of_tensors(Case):
 
     def mended_inputs():
         return torch.ones(4), [torch.ones(4), torch.ones(4)]
+
+
+class unknown_divmod(Case):
+    versions = ("2.13",)  # others were not asked
+    config = {"capture_scalar_outputs": True}
+
+    def broken(x):
+        rows, rest = divmod((x > 0).sum().item(), 4)
+        return x * rows + rest
+
+    def mended(x):
+        n = (x > 0).sum().item()
+        rows, rest = n // 4, n % 4
+        return x * rows + rest
 
 
 class address(Case):

@@ -126,6 +126,31 @@ def test_members_of_an_enum_are_made_once_already(kinds: Sequence[object]) -> No
         assert [(change.old, change.new) for change in cause.changes] == [("Kind.FIRST", "Kind.SECOND")]
 
 
+class Parts(enum.Flag):
+    HEAD = 1
+    BODY = 2
+    TAIL = 4
+
+
+def parts_of(x: Tensor, parts: Parts) -> Tensor:
+    return x + 1 if parts & Parts.HEAD else x
+
+
+def test_several_flags_in_one_are_told_by_their_names() -> None:
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        compiled = torch.compile(parts_of, backend="eager")
+        for parts in (Parts.HEAD | Parts.TAIL, Parts.BODY | Parts.TAIL, Parts(0)):
+            compiled(torch.ones(3), parts)
+    (report,) = reports_of(lens.recording, Selection())
+    (cause,) = report.causes
+    assert "one function for each member" in cause.fix.change
+    assert [(change.old, change.new) for change in cause.changes] == [
+        ("Parts.HEAD|Parts.TAIL", "Parts.BODY|Parts.TAIL"),
+        ("Parts.BODY|Parts.TAIL", "Parts(0)"),
+    ]
+
+
 def test_other_objects_are_to_be_made_once() -> None:
     assert "Make kind once, before compiling, and keep it" in causes_of((torch.sin, torch.cos))["kind"].fix.change
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from torch.nn.modules import module as all_modules
 from torch.utils.flop_counter import FlopCounterMode
 
 from compiler_lens import Lens, explain
+from compiler_lens.cli.command import interpreter
 
 RULE = "hook-after-compile"
 Register = Callable[["Net", Callable[..., None]], object]
@@ -168,3 +171,104 @@ def test_torch_is_left_as_it_was() -> None:
     _, lens = called(REGISTER["forward hook"])
     lens.close()
     assert nn.Module.register_forward_hook is before
+
+
+def removed(net: Net, hook: Callable[..., None], then: Callable[[], object] = nothing) -> None:
+    handle = net.inner.register_forward_hook(hook)
+    then()
+    handle.remove()
+
+
+def test_a_hook_that_is_taken_out_before_the_next_call_is_not_told() -> None:
+    calls, lens = called(removed)
+    assert (calls, rules(lens)) == (0, [])
+
+
+def test_a_hook_that_is_taken_out_after_a_call_that_left_it_out_is_told() -> None:
+    inputs, calls = torch.ones(2, 3), list[int]()
+    with Lens(strict=True) as lens:
+        net = Net()
+        compiled = torch.compile(net, backend="eager")
+        compiled(inputs)
+        removed(net, lambda *_: calls.append(1), lambda: compiled(inputs))
+    assert (calls, rules(lens)) == ([], [RULE])
+
+
+def test_a_call_that_a_stance_makes_eager_calls_the_hook() -> None:
+    inputs, calls = torch.ones(2, 3), list[int]()
+    with Lens(strict=True) as lens:
+        net = Net()
+        compiled = torch.compile(net, backend="eager")
+        compiled(inputs)
+        with torch.compiler.set_stance("force_eager"):
+            removed(net, lambda *_: calls.append(1), lambda: compiled(inputs))
+        compiled(inputs)
+    assert (calls, RULE in rules(lens)) == ([1], False)
+
+
+def test_calls_are_heard_no_longer_than_until_the_next_one() -> None:
+    inputs, before = torch.ones(2, 3), torch._dynamo.eval_frame._callback_from_stance
+    with Lens(strict=True):
+        net = Net()
+        compiled = torch.compile(net, backend="eager")
+        compiled(inputs)
+        net.inner.register_forward_hook(lambda *_: None)
+        assert torch._dynamo.eval_frame._callback_from_stance is not before
+        compiled(inputs)
+        assert torch._dynamo.eval_frame._callback_from_stance is before
+
+
+BY_HAND: dict[str, Register] = {
+    "forward hook": lambda net, hook: net.inner._forward_hooks.__setitem__(7, hook),
+    "forward pre-hook": lambda net, hook: net.inner._forward_pre_hooks.__setitem__(7, hook),
+}
+
+
+@pytest.mark.parametrize("kind", BY_HAND)
+def test_a_hook_that_is_put_into_a_table_by_hand_is_told(kind: str) -> None:
+    calls, lens = called(BY_HAND[kind])
+    assert (calls, rules(lens)) == (0, [RULE])
+    assert f"puts, without registering it, a {kind} on `Linear`, which was compiled before that" in screen(lens)
+
+
+def test_a_hook_that_is_put_in_by_hand_beside_one_that_was_registered_is_told() -> None:
+    def put(net: Net, hook: Callable[..., None]) -> None:
+        removed(net, hook)
+        BY_HAND["forward hook"](net, hook)
+
+    calls, lens = called(put)
+    assert (calls, rules(lens)) == (0, [RULE])
+    assert "puts, without registering it" in screen(lens)
+
+
+def test_a_hook_that_was_put_in_by_hand_before_the_first_call_is_not_told() -> None:
+    calls, lens = called(lambda *_: None, early=BY_HAND["forward hook"])
+    assert (calls, RULE in rules(lens)) == (0, False)
+
+
+def test_a_hook_that_was_put_in_by_hand_is_told_as_long_as_a_lens_is_open() -> None:
+    lens, net = Lens(strict=True), Net()
+    compiled = torch.compile(net, backend=lens)
+    compiled(torch.ones(2, 3))
+    assert RULE not in rules(lens)
+    net.inner._forward_hooks[7] = lambda *_: None
+    assert RULE in rules(lens)
+    lens.close()
+
+
+SCRIPT = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(3, 3))
+compiled = torch.compile(net, backend="eager")
+compiled(torch.ones(2, 3))
+net[0]._forward_hooks[7] = lambda *_: None
+compiled(torch.ones(2, 3))
+"""
+
+
+def test_what_a_script_puts_in_by_hand_is_told_at_its_end(tmp_path: Path) -> None:
+    """Once Python has begun to end, torch drops what was compiled."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+    command = [*interpreter(), "-m", "compiler_lens", "run", "train.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=True)
+    assert "puts, without registering it, a forward hook on `Linear`" in " ".join((ran.stdout + ran.stderr).split())

@@ -21,8 +21,14 @@ COMPILE = Place(
 )
 # The function, context manager and decorator set_stance call it under this name.
 STANCE = Place("torch._dynamo.decorators", "_set_stance", "stances of torch.compiler.set_stance", ("stance",))
-# Every call of a compiled function asks it what to do: hooked while a stance makes all of them eager, and no longer.
-FORCED = Place("torch._dynamo.eval_frame", "_callback_from_stance", "calls that a stance makes eager", ("callback",))
+# Every call of a compiled function asks it what to do: hooked while a stance makes all of them eager, or a hook of a
+# module that came late waits for the next, and no longer.
+CALLS = Place(
+    "torch._dynamo.eval_frame",
+    "_callback_from_stance",
+    "calls that a stance makes eager, and leave out hooks",
+    ("callback",),
+)
 _SKIPPED, _DROPS = dis.opmap.get("CACHE", -1), dis.opmap["POP_TOP"]  # what stands between instructions is none
 _WRAPPERS = "torch/_dynamo/eval_frame.py"  # of what torch.compile was given: each has it as `fn`
 _CALLS = ("__call__", "_wrapped_call_impl", "_call_impl")  # of a module
@@ -114,7 +120,7 @@ def stance_in_force() -> Any:
 
 def forces_eager(stance: Any) -> bool:
     """Return whether nothing at all runs compiled under a stance."""
-    return bool(stance.stance == "force_eager")
+    return stance is not None and bool(stance.stance == "force_eager")
 
 
 # The facts of the stance that torch begins with.

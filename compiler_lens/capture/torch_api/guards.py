@@ -49,5 +49,18 @@ def members(builder: Any, guards: Sequence[Any]) -> Mapping[str, str]:
         if guard.create_fn_name() == _SAME:
             value = builder.get(guard)
             if issubclass(type(type(value)), EnumMeta):
-                found[str(id(value))] = f"{type(value).__name__}.{vars(value).get('_name_')}"
+                found[str(id(value))] = _named(value)
     return found
+
+
+def _named(value: Any) -> str:
+    """Return how a member of an enum is written: of several flags each, by its number what is no sum of flags."""
+    kind, own = type(value), vars(value)
+    name, number = own.get("_name_"), own.get("_value_")
+    if not isinstance(number, int) or (isinstance(name, str) and name.isidentifier()):
+        return f"{kind.__name__}.{name}"
+    known = {flag: vars(one).get("_value_") for flag, one in vars(kind).get("_member_map_", {}).items()}
+    flags = {flag: bit for flag, bit in known.items() if isinstance(bit, int) and bit.bit_count() == 1 and bit & number}
+    if not number or sum(flags.values()) != number:
+        return f"{kind.__name__}({number})"
+    return "|".join(f"{kind.__name__}.{flag}" for flag in flags)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -26,6 +27,13 @@ OF_ALL_MODULES: Mapping[str, str] = {
     "register_module_full_backward_pre_hook": "backward pre-hook",
     "register_module_backward_hook": "backward hook",
 }
+# By the name of a module's table.
+_TABLES: Mapping[str, str] = {
+    "_forward_hooks": "forward hook",
+    "_forward_pre_hooks": "forward pre-hook",
+    "_backward_hooks": "backward hook",
+    "_backward_pre_hooks": "backward pre-hook",
+}
 
 
 def registers(name: str) -> Place:
@@ -38,6 +46,15 @@ def registers(name: str) -> Place:
 def table_of(handle: Any) -> Any:
     """Return the table into which a hook was put, of the handle that takes it out again."""
     return handle.hooks_dict_ref()
+
+
+def owners(tables: Sequence[Any]) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the modules that have these tables, each with what kind of hook is in it, and the table."""
+    module = sys.modules[_MODULE].Module  # a table does not know whose it is: all objects are looked through
+    for one in gc.get_objects():
+        if issubclass(type(one), module):
+            held = ((kind, vars(one).get(name)) for name, kind in _TABLES.items())
+            yield from ((one, kind, table) for kind, table in held if any(table is mine for mine in tables))
 
 
 def asker() -> FrameType | None:

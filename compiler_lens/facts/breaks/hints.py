@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.remedies import Remedy, Setting
+from compiler_lens.facts.breaks.remedies import Remedy, Setting, Shown
 from compiler_lens.recording.model import BreakCause
 
 # torch/_dynamo/graph_break_hints.py, the same eight texts in 2.11, 2.13 and 2.15, and what asks for an issue: true of
@@ -30,10 +30,11 @@ _PYTHONS_OWN = (
     r"_?(?:time|random|operator|warnings|math|datetime|json|os|posix|io|thread|socket|struct|itertools|functools)\b"
     r"|<unknown module>, qualname: (?:Tensor|Random)\."
 )
+_BRANCHLESS = "For the common pattern `if tensor_cond"  # it would have each call change what an object keeps
 # Hints that torch gives with each break of a type, and what the line or torch's context shows where they are about it.
 _ABOUT = (
     ("Use `torch.cond`", re.compile(r"\b(if|elif)\b")),
-    ("For the common pattern `if tensor_cond", re.compile(r"^\s*(if|elif)\b")),
+    (_BRANCHLESS, re.compile(r"^\s*(if|elif)\b")),
     ("Note: Python `or`/`and`", re.compile(r"\b(and|or)\b")),
     ("If you are attempting to call a logging function", re.compile(r"print|warn|log")),
     ("If it is a third-party C/C++ Python extension", re.compile(rf"module: (?!{_PYTHONS_OWN})")),
@@ -82,9 +83,11 @@ def _hints(cause: BreakCause, code: str, remedy: Remedy | None, setting: Setting
 
 
 def _is_said(hint: str, remedy: Remedy | None) -> bool:
-    """Whether ours says all that torch does: to remove it, or to use the same function instead."""
+    """Whether ours says all that torch does: to remove it, to use the same function instead, or how not to."""
     if remedy is None:
         return False
+    if hint.strip().startswith(_BRANCHLESS):
+        return remedy.shown in {Shown.INITIALISES, Shown.CHANGES}
     if hint.startswith(_TO_REMOVE):
         return remedy.change.startswith("Remove ")
     used = _USES.match(hint)

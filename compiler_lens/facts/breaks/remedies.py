@@ -37,6 +37,8 @@ class Shown(Enum):
     STOPS = "stops"  # an `if`: a `break`
     LEAVES_OUT = "leaves out"  # an `if`: a layer, by one of torch's random numbers
     SAVES_WORK = "saves work"  # an `if`: on to the next round of a loop, since there is nothing to compute with
+    INITIALISES = "initialises"  # an `if`: state of an object, once, and the flag that says so
+    CHANGES = "changes"  # an `if`: what an object keeps
     BRANCH = "branch"  # any other `if`
     WHILE = "while"
     MESSAGE = "message"  # an `assert` whose message is put together

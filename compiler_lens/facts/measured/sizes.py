@@ -18,6 +18,7 @@ from compiler_lens.recording.model import Compilation, Recording, SourceLine
 from compiler_lens.recording.source_text import Sources, first_line, sources, syntax_if_known
 
 _OF_SIZES = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE)
+_IS_FALSE = "dynamic=False"
 _SIZE = re.compile(r"(\w+)\.shape\[(\d+)\]")
 
 
@@ -41,13 +42,15 @@ def told_sizes(cause: RecompileCause, recording: Recording, own: Ownership) -> I
     found = None if cause.is_of_array else _SIZE.fullmatch(cause.subject)
     caller = own.innermost(compilation.stack[:-1])
     if found and caller and (lines := _marked(compilation, caller, found[1], int(found[2]), known)):
-        yield Told(lines, f"only size {found[2]} of `{found[1]}` is dynamic, from this call on")
+        beside = "beside your `dynamic=False`, " if compilation.dynamic is False else ""
+        yield Told(lines, f"{beside}only size {found[2]} of `{found[1]}` is dynamic, from this call on")
     for one in recording.sites:
         at = one.place
         if at and own.owns(at.file) and (one.defined.file, one.defined.line) == (defined.file, defined.line):
             if lines := _dynamic(at, known):
                 price = "kernels for any size: fewer compilations, often slower code than for a fixed size"
-                yield Told(lines, price)
+                is_replaced = any(_IS_FALSE in line.replace(" ", "") for line in lines.before)
+                yield Told(lines, f"your `{_IS_FALSE}` is replaced: {price}" if is_replaced else price)
             return
 
 
@@ -60,6 +63,8 @@ def _dynamic(at: SourceLine, known: Sources) -> Lines | None:
     node = compiles[0]
     line = known.texts[at.file].split("\n")[node.lineno - 1]
     given = next((k.value for k in node.keywords if k.arg == "dynamic"), None) if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and any(k.arg is None for k in node.keywords) and "dynamic" in known.texts[at.file]:
+        return None  # it may be given twice
     if given is not None:
         if not (isinstance(given, ast.Constant) and given.value in {False, None}):
             return None

@@ -98,6 +98,7 @@ class HookAfterCompile(Struct, frozen=True):
     hook: str  # its kind
     place: SourceLine | None
     modules: tuple[str, ...] = ()  # their classes; none for a hook of all modules
+    by_hand: bool = False  # put into their tables: the line is not known
 
 
 class CudagraphsSkipped(Struct, frozen=True):

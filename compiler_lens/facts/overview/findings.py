@@ -150,9 +150,9 @@ def _late_hooks(recording: Recording) -> Iterator[Finding]:
     """Once a line; not where torch was reset since, and compiled again with the hooks that there were."""
     last = max((c.compile_id.epoch for c in recording.compilations), default=0)
     late = [hook for hook in recording.late_hooks if hook.compile_id.epoch == last]
-    for (place, kind), hooks in grouped(late, lambda hook: (hook.place, hook.hook)).items():
+    for (place, kind, by_hand), hooks in grouped(late, lambda hook: (hook.place, hook.hook, hook.by_hand)).items():
         modules = tuple(dict.fromkeys(hook.module for hook in hooks if hook.module))
-        yield Finding(Severity.MEDIUM, seen.HookAfterCompile(kind, place, modules))
+        yield Finding(Severity.MEDIUM, seen.HookAfterCompile(kind, place, modules, by_hand))
 
 
 # Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.

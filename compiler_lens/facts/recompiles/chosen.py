@@ -95,10 +95,18 @@ def chosen(  # noqa: PLR0913, PLR0917 -- what a fix is chosen by
         fix = others["prefill_and_decode"]
     elif known.pinned:
         fix = others[_pinned_by(kind, known, group, facts)]
+    elif kind in _SIZES and _is_static(known, facts) and not group[0].failed.subject.startswith(FROM_NUMPY):
+        fix = others["size_as_asked"]
     else:
         fix = _of_values(kind, group, known, facts)
     is_int = all(change.old.lstrip("-").isdigit() for change in known.changes)
     return fix if is_int else replace(fix, setting=None)
+
+
+def _is_static(known: Known, facts: Facts) -> bool:
+    """Whether torch.compile was told to compile each size by itself."""
+    compilations = [facts.compilations.get(change.recompile.compile_id) for change in known.changes]
+    return bool(compilations) and all(one is not None and one.dynamic is False for one in compilations)
 
 
 def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
@@ -126,13 +134,15 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
     return _of_numbers(kind, group, known, values, facts)
 
 
-_MEMBER = re.compile(r"<(\w{1,200})\.\w{1,200}: .{0,200}>\Z")  # in guards of torch 2.11, where a lens did not note it
+_MEMBER = re.compile(
+    r"<(\w{1,200})\.[\w|]{1,200}: .{0,200}>\Z"
+)  # in guards of torch 2.11, where a lens did not note it
 
 
 def _is_enum(value: str, facts: Facts) -> bool:
     """Whether an object's class is an enum, as its text says: its members are made once already."""
     found = _MEMBER.match(value)
-    name = found[1] if found else value.partition(".")[0]
+    name = found[1] if found else value.partition(".")[0].partition("(")[0]
     lines = (line.strip() for text in facts.texts.texts.values() if name in text for line in text.split("\n"))
     bases = (line.partition("(")[2].partition(")")[0] for line in lines if line.startswith(f"class {name}("))
     return any(base.strip().endswith(("Enum", "Flag")) for listed in bases for base in listed.split(","))

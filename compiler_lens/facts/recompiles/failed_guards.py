@@ -326,9 +326,16 @@ def _expression(  # noqa: PLR0911 -- one for each kind
 
 
 def _member(value: str) -> str:
-    """Return a value that is a member of an enum, `Mode.FAST`; empty for another."""
-    kind, dot, name = value.partition(".")
-    return value if dot and kind.isidentifier() and name.isidentifier() else ""
+    """Return a value that is a member of an enum, `Mode.FAST`, `Flags.A|Flags.B` or `Flags(0)`; empty for another."""
+    return value if all(map(_is_of_enum, value.split("|"))) else ""
+
+
+def _is_of_enum(value: str) -> bool:
+    kind, opened, number = value.partition("(")
+    if opened:
+        return kind.isidentifier() and number.endswith(")") and number[:-1].removeprefix("-").isdecimal()
+    kind, _, name = value.partition(".")
+    return kind.isidentifier() and name.isidentifier()
 
 
 def _modes(entry: EntryValues, now: EntryValues) -> Failed:

@@ -351,7 +351,9 @@ class _Runs:
         """Return the same with what the program prints otherwise; other results where these are other words."""
         if self._printed is None or seen.error:
             return seen
-        may_lack, may_move = any(one.may_say_less for one in offers), any(one.defers for one in offers)
+        # A line that is left out where it stands, the diff shows; a setting is to lose no message unseen.
+        may_lack = any(one.may_say_less for one in offers) and not any(one.silences for one in offers)
+        may_move = any(one.defers for one in offers)
         other = self._printed.other(printed, may_lack=may_lack, may_move=may_move)
         # What is told later, and with another number, is told of what has changed meanwhile.
         is_other = other is not None and (any(one.moves for one in offers) or not other.is_number)

@@ -136,6 +136,7 @@ class LateHook(Struct, frozen=True):
     hook: str  # "forward hook", "backward pre-hook"
     module: str = ""  # its class; empty for a hook of all modules
     place: SourceLine | None = None  # the user's line that registers it
+    by_hand: bool = False  # put into the module's table, which nobody hears of: the line is not known
 
 
 class Outcome(Enum):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from compiler_lens.facts.breaks.remedies import Shown
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment, is_guarded
 from compiler_lens.facts.breaks.rewrites.drawn import leaves_out
+from compiler_lens.facts.breaks.rewrites.first import changing
 from compiler_lens.facts.breaks.rewrites.handlers import is_caught
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
@@ -256,7 +257,9 @@ def _arm(site: Site, node: ast.If) -> Shown:
         case ast.If(body=[ast.Raise(), *_], orelse=[]):
             # What a handler of the function catches is the other side of a branch, and an assertion is no such error.
             return Shown.BRANCH if is_caught(site) else Shown.RAISES
-    if (found := told(site, node)) is not None and not (_is_bare(node) and _of_nan(node.test)):
+    change = changing(site, node)
+    found = change if change is Shown.INITIALISES else told(site, node)
+    if found is not None and not (_is_bare(node) and _of_nan(node.test)):
         return found
     match node:
         case ast.If(test=test, body=[*_, ast.Return() | ast.Raise() | ast.Continue()], orelse=[]) if _of_nan(test):
@@ -271,7 +274,7 @@ def _arm(site: Site, node: ast.If) -> Shown:
             orelse=[],
         ):
             return Shown.BRANCH if is_guarded(site, node.test, _values(site.following)) else Shown.SAVES_WORK
-    return Shown.LEAVES_OUT if leaves_out(site, node) else Shown.BRANCH
+    return Shown.LEAVES_OUT if leaves_out(site, node) else change or Shown.BRANCH
 
 
 def _is_bare(node: ast.If) -> bool:

@@ -51,7 +51,8 @@ def fit(site: Site, values: Sequence[Assignment], at: ast.expr | None = None) ->
     """
     for one, other in pairwise(values):
         a, b = one.computed, other.computed
-        if not is_number(site, a) and not is_number(site, b) and _cast(site, a) != _cast(site, b):
+        are_tensors = not is_number(site, a) and not is_number(site, b)
+        if are_tensors and (_cast(site, a) != _cast(site, b) or _are_of_two(site, a, b)):
             return False
         of_one, of_other = _shape(a), _shape(b)
         if of_one[0] and of_one[0] == of_other[0] and of_one[1] != of_other[1]:
@@ -274,6 +275,35 @@ def _cast(site: Site, node: ast.expr, depth: int = _DEEPEST) -> str:
         case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner) if depth:
             return _cast(site, inner, depth - 1)
     return ""
+
+
+def _are_of_two(site: Site, one: ast.expr, other: ast.expr) -> bool:
+    """Whether two values have another dtype in all that was recorded."""
+    return len({_dtype(site, one), _dtype(site, other)} - {""}) > 1
+
+
+_OF_CASTS = {"half": "float16", "float": "float32", "double": "float64", "bfloat16": "bfloat16"}
+
+
+def _dtype(site: Site, node: ast.expr, depth: int = _DEEPEST) -> str:
+    """Return the dtype of floats that a value has in all that was recorded; empty if that is not known."""
+    match node:
+        case ast.Name() | ast.Attribute() if name := dotted(node):
+            seen = site.dtype_of(name)
+            return seen if "float" in seen else ""  # what is computed of others may have another
+        case ast.BinOp(left=left, right=right) if depth:
+            parts = [one for one in (left, right) if not is_number(site, one)]
+        case ast.UnaryOp(operand=inner) | ast.Subscript(value=inner):
+            parts = [inner]
+        case ast.Call(func=ast.Attribute(value=owner), args=args) if depth:
+            if called(node) in _OF_CASTS and not of_torch(node):
+                return _OF_CASTS[called(node)]
+            is_same = called(node) in syntax.ELEMENTWISE | _RESHAPING - {"cat", "stack"}
+            parts = [] if not is_same else args[:1] if of_torch(node) else [owner]
+        case _:
+            return ""
+    found = {_dtype(site, one, depth - 1) for one in parts} if depth else set()
+    return found.pop() if len(found) == 1 else ""
 
 
 def _shape(node: ast.expr, depth: int = _DEEPEST) -> tuple[str, tuple[str, ...]]:

@@ -26,7 +26,8 @@ _DEEPEST = 50  # statements around one another
 _ALL = "*"
 
 Change = tuple[ast.expr, str]  # what stands there now, what to write there
-SeenTensors = Mapping[str, Mapping[int, frozenset[str]]]  # by file and a function's first line: names of tensors
+Dtypes = Mapping[str, frozenset[str]]  # by a tensor's name, `x` or `self.table`: those that it was seen with
+SeenTensors = Mapping[str, Mapping[int, Dtypes]]  # by file and a function's first line
 NOTHING_SEEN: SeenTensors = MappingProxyType({})
 
 
@@ -52,6 +53,7 @@ class Site(Struct, frozen=True):
     imports_torch: bool = True
     arrays: frozenset[str] = frozenset()  # names that may be arrays of NumPy's
     given_otherwise: frozenset[str] = frozenset()  # parameters that another call gives what is no tensor
+    dtypes: Dtypes = MappingProxyType({})
 
     @property
     def has_torch_at_top(self) -> bool:
@@ -156,6 +158,12 @@ class Site(Struct, frozen=True):
         """Return, for each node of the function, or without one of the statement, the node around it."""
         return _parents(self.function or self.statement)
 
+    def dtype_of(self, name: str) -> str:
+        """Return the one dtype that a name was always seen with, as it is in the whole function; empty if not known."""
+        found, first = self.dtypes.get(name, frozenset()), name.partition(".")[0]
+        is_given = self.function is not None and first in parameters(self.function) and first not in self.uses().stores
+        return next(iter(found)) if is_given and len(found) == 1 and first not in self.given_otherwise else ""
+
     def is_tensor(self, node: ast.expr) -> bool:
         """Return whether an expression is a tensor for sure."""
         return is_tensor(node, self.tensors, self.arrays)
@@ -189,7 +197,7 @@ def only_line(text: str, code: str) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
-def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site | None:
+def _in_file(text: str, line: int, seen: Mapping[int, Dtypes]) -> Site | None:
     tree = parsed(text)
     body: Sequence[ast.stmt] = tree.body if tree else ()
     function: Function | None = None
@@ -213,7 +221,8 @@ def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site |
     torch = _torch_name(tuple(scopes))
     begin = first_line(function)
     otherwise = given_otherwise(tree, function)
-    known = seen.get(function.lineno, seen.get(begin, frozenset())) - otherwise
+    dtypes = seen.get(function.lineno, seen.get(begin, MappingProxyType({})))
+    known = frozenset(name for name in dtypes if "." not in name) - otherwise
     of_numpy = arrays(tree, function, known)
     return Site(
         text,
@@ -227,6 +236,7 @@ def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site |
         bool(torch),
         of_numpy,
         otherwise,
+        dtypes,
     )
 
 
