@@ -138,16 +138,20 @@ def test_a_mark_that_gives_a_function_moves_to_what_it_calls(tmp_path: Path) -> 
     assert "\n\n\ndef step(" in after[str(file)]
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        # What torch.compile is told is known there alone.
-        "chosen = 'eager'\nmodel = torch.compile(Net(), backend=chosen)\nfor _ in range(3): model(torch.randn(5, 4))",
-        # Two places: which of them is not to be given does not show.
-        "net = Net()\na = torch.compile(net, backend='eager')\nb = torch.compile(net, backend='eager', dynamic=True)\n"
-        "for one in (a, b): one(torch.randn(5, 4))",
-    ],
-)
+KNOWN_THERE = """
+    chosen = "eager"
+    model = torch.compile(Net(), backend=chosen)
+    for _ in range(3): model(torch.randn(5, 4))
+"""
+TWICE = """
+    net = Net()
+    one = torch.compile(net, backend="eager")
+    other = torch.compile(net, backend="eager", dynamic=True)
+    for model in (one, other): model(torch.randn(5, 4))
+"""
+
+
+@pytest.mark.parametrize("given", [KNOWN_THERE, TWICE])
 def test_it_is_not_offered_where_it_cannot_be_written(tmp_path: Path, given: str) -> None:
     assert offered(program(tmp_path, given)) == []
 

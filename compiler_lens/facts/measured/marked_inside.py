@@ -109,8 +109,9 @@ def _tried(edit: Inside) -> str:
 
 def _first_argument(call: str) -> str:
     """Return what a call is given, as it is written; empty where its object is compiled in place."""
-    match ast.parse(call, mode="eval").body:
-        case ast.Call(args=[given]):
+    tree = parsed(call)
+    match tree.body if tree else []:
+        case [ast.Expr(value=ast.Call(args=[given]))]:
             return ast.get_source_segment(call, given) or ""
     return ""
 
