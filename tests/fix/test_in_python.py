@@ -100,15 +100,15 @@ def test_a_break_at_the_call_of_what_a_mark_keeps_out_costs_less_than_one_that_n
 )
 def test_graphs_that_do_little_are_no_loss(ops: int, launches: int, is_less: bool) -> None:
     """Of 100 launches with 40 operators each something is lost, and nothing with 29."""
-    assert runs_less(seen(1, ops=100), seen(1, ops=ops, launches=launches)) is is_less
+    assert runs_less((), seen(1, ops=100), seen(1, ops=ops, launches=launches)) is is_less
 
 
 def test_what_runs_nothing_in_graphs_or_loses_most_lines_runs_less() -> None:
-    assert runs_less(seen(1, ops=0, launches=0), seen(1, ops=10, launches=10))
+    assert runs_less((), seen(1, ops=0, launches=0), seen(1, ops=10, launches=10))
     known = frozenset((FILE, str(number)) for number in range(5))
     many = replace(seen(1, ops=2_900, launches=100), computed=known)
-    assert runs_less(replace(seen(1), computed=frozenset(list(known)[:1])), many)
-    assert not runs_less(replace(seen(1), computed=frozenset(list(known)[:2])), many)
+    assert runs_less((), replace(seen(1), computed=frozenset(list(known)[:1])), many)
+    assert not runs_less((), replace(seen(1), computed=frozenset(list(known)[:2])), many)
 
 
 def test_one_mark_is_better_than_functions_in_parts_that_launch_graphs_of_little() -> None:

@@ -25,7 +25,7 @@ def not_worth(added: Sequence[Offer], now: Observed, before: Observed) -> NotWor
     if takes_too_much(added, now, before):
         return NotWorth.TAKES_TOO_MUCH
     marks = [offer for offer in added if offer.keeps_computed]
-    if left_to_python(added) and runs_less(now, before):
+    if left_to_python(added) and runs_less(added, now, before):
         return NotWorth.RUNS_LESS
     if marks and not (now.is_half_of(before) or all(_is_whole(offer, now) for offer in marks)):
         return NotWorth.ENDS_TOO_LITTLE

@@ -63,12 +63,16 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
     return *eager, unmeant, aside, min(breaks - unmeant, len(kept_out)), counts.benign_recompiles
 
 
-def runs_less(now: Observed, before: Observed) -> bool:
-    """Return whether clearly less runs in graphs, beyond what is spared as graphs that do little are not launched."""
+def runs_less(made: Iterable[Offer], now: Observed, before: Observed) -> bool:
+    """Return whether clearly less runs in graphs, beyond what is spared as graphs that do little are not launched.
+
+    What is compiled by itself was chosen by what it computes: how many lines that are says nothing.
+    """
     if now.operators > _NEARLY_ALL * before.operators:
         return False
     lost, spared = before.operators - now.operators, _launched_again(before) - _launched_again(now)
-    return not now.operators or lost > A_LAUNCH * spared or is_most_lost(now, before)
+    is_chosen = any(isinstance(one.edit, Inside) for one in made)
+    return not now.operators or lost > A_LAUNCH * spared or (not is_chosen and is_most_lost(now, before))
 
 
 def _launched_again(seen: Observed) -> int:

@@ -43,7 +43,7 @@ class Inner(Struct, frozen=True):
 
     edit: Inside
     first: int  # the first of the chains that hurt which its function leads to
-    may_lose: frozenset[tuple[str, str]]  # lines, by file and text, of which nothing is in a graph any more
+    may_lose: frozenset[tuple[str, str]]  # lines, by file and text, that may be in no graph any more
 
 
 def inside(recording: Recording, disabling: Disabling, own: Ownership, hurting: Sequence[Chain]) -> Iterator[Inner]:
@@ -107,7 +107,7 @@ def _marked(
     given: Place, dirty: Mapping[Place, int], chains: _Chains, recording: Recording, *, is_alone: bool
 ) -> tuple[Inside | None, frozenset[tuple[str, str]]]:
     ops: Counter[Place] = Counter()  # in one graph, at most
-    lines: dict[Place | None, set[tuple[str, str]]] = {}  # in graphs, by what would compile them
+    lines: set[tuple[str, str]] = set()  # in graphs: what of them is worth it is chosen below
     for graph in recording.graphs:
         here: Counter[Place] = Counter()
         for node in graph.all_ops if graph.stage is GraphStage.DYNAMO else ():
@@ -117,7 +117,7 @@ def _marked(
             if not functions or not (is_alone or functions[0] == given):
                 continue
             clean = next((one for one in functions if one not in dirty), None)
-            lines.setdefault(clean, set()).add((chain[-1].file, chain[-1].code.strip()))
+            lines.add((chain[-1].file, chain[-1].code.strip()))
             if clean is not None:
                 here[clean] += 1
         ops |= here
@@ -126,9 +126,7 @@ def _marked(
     edit = _edit(given, found, _site_of(given, recording, chains.known), chains.known)
     if edit is None:
         return None, frozenset()
-    lost = {line for place, some in lines.items() if place not in found for line in some}
-    lost -= {line for place in found for line in lines[place]}
-    return edit, frozenset(lost)
+    return edit, frozenset(lines)
 
 
 def _function(place: Place, known: Sources) -> ast.FunctionDef | None:

@@ -47,6 +47,17 @@ class Inside(Struct, frozen=True):
         return self.title
 
 
+def inside_price(name: str, inner: Sequence[tuple[str, str]]) -> str:
+    """Return what it costs to compile by themselves some functions that another one calls, and not that one."""
+    names = [f"`{one}`" for _, one in inner]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    has = "has a mark of its" if len(names) == 1 else "have marks of their"
+    return (
+        f"`{name}` is not given to torch.compile any more: it is Python, with all that it calls but {listed}, which"
+        f" {has} own"
+    )
+
+
 def with_inside(edit: Inside, texts: _Texts) -> _Texts | None:
     """Return texts in which it is so, to be tried; None where that cannot be written."""
     compiled = f"@{{}}.compile{f'({edit.arguments})' if edit.arguments else ''}"

@@ -36,6 +36,7 @@ from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.inside import inside
 from compiler_lens.facts.measured.kept import keeps, kept_in
+from compiler_lens.facts.measured.marked_inside import inside_price
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -373,22 +374,12 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
         )  # fmt: skip
 
 
-_INSIDE = (
-    "`{name}` is not given to torch.compile any more: it is Python, with all that it calls but {inner}, which"
-    " {have} a mark of {their} own"
-)
-
-
 def _inside(recording: Recording, explained: Explanation, disabling: Disabling, own: Ownership) -> Iterator[Offer]:
     """Give what can be compiled by itself of a method that leads to what hurts, where that is Python."""
     hurting = list(dict.fromkeys((*_breaking(recording, explained), *_limiting(recording, explained))))
     for found in inside(recording, disabling, own, [chain for _, chain in hurting]):
-        edit, names = found.edit, [f"`{name}`" for _, name in found.edit.inner]
-        is_one = len(names) == 1
-        price = _INSIDE.format(
-            name=edit.name, inner=names[0] if is_one else f"{', '.join(names[:-1])} and {names[-1]}",
-            have="has" if is_one else "have", their="its" if is_one else "their",
-        )  # fmt: skip
+        edit = found.edit
+        price = inside_price(edit.name, edit.inner)
         yield Offer(
             hurting[found.first][0], edit, price, is_last_resort=True, keeps_computed=True, may_lose=found.may_lose,
             is_final=True,

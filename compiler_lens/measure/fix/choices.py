@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Spl
 from compiler_lens.facts.measured.enough import may_lose, not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.measured.in_python import is_mark, kept_from_graphs, left_to_python, price, runs_less
-from compiler_lens.facts.measured.marked_inside import Inside
+from compiler_lens.facts.measured.marked_inside import Inside, inside_price
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import SourceLine
@@ -57,7 +57,7 @@ def launches_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
 def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterable[Trial]:
     """Yield what ends half of what hurts, with clearly more in graphs than a trial that leaves functions to Python."""
     for one in helping if left_to_python(best.offers) else ():
-        if runs_less(best.observed, one.observed) and one.observed.is_half_of(first):
+        if runs_less(best.offers, best.observed, one.observed) and one.observed.is_half_of(first):
             yield one
 
 
@@ -133,6 +133,15 @@ def without(line: SourceLine | None, offer: Offer) -> Offer:
     code = line.code.strip()
     lines, lost = tuple(dict.fromkeys((*edit.lines, code))), offer.may_lose | {(edit.file, code)}
     return replace(offer, edit=replace(edit, lines=lines), may_lose=lost)
+
+
+def fewer(offer: Offer) -> Iterator[Offer]:
+    """Yield a change that compiles several functions by themselves without each of them."""
+    edit = offer.edit
+    if isinstance(edit, Inside) and len(edit.inner) > 1:
+        for left_out in edit.inner:
+            inner = tuple(one for one in edit.inner if one != left_out)
+            yield replace(offer, edit=replace(edit, inner=inner), price=inside_price(edit.name, inner))
 
 
 def one_for_each_target(states: Iterable[State]) -> tuple[Offer, ...]:

@@ -19,6 +19,7 @@ from compiler_lens.measure.fix.choices import (
     State,
     defines,
     doubtful,
+    fewer,
     is_rewrite,
     keeps_enough,
     launches_less,
@@ -289,10 +290,20 @@ class Search:
         begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
         for state in (begin, self._first):
             found = self._try(state, state.observed.inside) if state is not None and state.observed.inside else None
-            if found is not None and self._is_better(found, state or self._first):
-                self._walk(found)
+            if found is not None and state is not None and self._is_better(found, state):
+                self._with_less_inside(self._walk(found))
                 return True
         return False
+
+    def _with_less_inside(self, state: State) -> None:
+        """Leave out each function that is compiled by itself, where some are compiled again and again."""
+        counts = state.observed.counts
+        if counts is None or counts.recompiles == counts.benign_recompiles:
+            return
+        for offer in state.offers:
+            for less in fewer(offer):
+                rest = tuple(less if one is offer else one for one in state.offers)
+                self._try(self._first, rest)
 
     def _improved_in_parts(self, best: Trial | None) -> bool:
         """Divide the functions in which graphs still break, on top of what else helps, or else of nothing."""
@@ -381,7 +392,7 @@ class Search:
         is_less = len(kept_from_graphs(found.offers)) < len(kept_from_graphs(than.offers))
         is_more = now.cost > before.cost if is_less else now.whole_cost > before.whole_cost
         is_wrong = bool(now.error) or now.results is not before.results or is_more
-        is_wrong |= now.operators < before.operators and runs_less(now, before)
+        is_wrong |= now.operators < before.operators and runs_less(found.offers, now, before)
         if is_wrong or takes_too_much(found.offers, now, before):
             return False
         self._tried[place] = replace(self._tried[place], helps=True)
