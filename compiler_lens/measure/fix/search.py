@@ -113,9 +113,10 @@ class Search:
     def _pass_over_suspects(self) -> None:
         """Take it that no change helps, before it is looked at, that may be what made others give something else."""
         checked = [one for one in self._tried if one.offers in self._confirmed]
-        vouched = {offer for one in checked if one.helps for offer in one.offers}
-        refuted = [one for one in checked if one.observed.results is Results.DIFFER]
-        suspects = {offer for one in refuted for offer in one.offers} - vouched
+        refuted = [set(one.offers) for one in checked if one.observed.results is Results.DIFFER]
+        vouched = {o for one in checked if one.observed.results is not Results.DIFFER for o in one.offers}
+        # Where each of them is right beside others, it is not known which must not stand together.
+        suspects = set[Offer]().union(*((one - vouched) or one for one in refuted))
         for place, trial in enumerate(self._tried):
             if trial.offers not in self._confirmed and suspects.intersection(trial.offers):
                 self._tried[place] = replace(trial, helps=False)
@@ -187,6 +188,8 @@ class Search:
             best = min(launches_less(best, helping), key=lambda one: one.observed.launches, default=best)
             best = min(runs_more(best, helping, self._first.observed), key=preferred, default=best)
             is_confirmed = self._is_confirmed(best.offers)
+            if not is_confirmed:
+                self._without_culprits(best.offers)
             found = self._tried[self._place(best.offers)]
             if is_confirmed and found.observed.whole_cost == best.observed.whole_cost:  # a closer look may count more
                 return found
@@ -202,25 +205,83 @@ class Search:
             return trial.helps
         observed = self._confirm(state.observed, state.texts, offers)
         self._confirmed.add(offers)
-        is_less = observed.whole_cost < self._first.observed.whole_cost  # as far as a closer look counts
+        # What counts more in a closer look may be no gain; what counts the same is what it was.
+        cost = observed.whole_cost
+        is_less = cost < self._first.observed.whole_cost or cost <= state.observed.whole_cost
         helps = trial.helps and observed.results is not Results.DIFFER and is_less
         self._states[offers] = self._by_texts[frozenset(state.texts.items())] = replace(state, observed=observed)
         self._tried[place] = replace(trial, observed=observed, helps=helps, is_checked=True)
-        if not helps and (len(offers) == 1 or offers[:-1] in self._confirmed):
+        if trial.helps and not helps and (len(offers) == 1 or self._is_vouched_for(offers[:-1])):
             self._failed.add(offers[-1].edit)
         return helps
+
+    def _is_vouched_for(self, offers: tuple[Offer, ...]) -> bool:
+        """Whether some offers were looked at closer, and are right."""
+        return offers in self._confirmed and self._states[offers].observed.results is not Results.DIFFER
+
+    def _is_refuted(self, offers: tuple[Offer, ...]) -> bool:
+        """Whether some offers were looked at closer, and give something else."""
+        return offers in self._confirmed and self._states[offers].observed.results is Results.DIFFER
+
+    def _without_culprits(self, offers: tuple[Offer, ...]) -> State | None:
+        """Find which of several changes a closer look speaks against; return the program with the others, if right.
+
+        None where that does not show. Changes were made one after the other, and a later one may need an earlier one:
+        so of those made first so many are looked at as are half of what is in doubt, until one is left.
+        """
+        begun = None
+        while len(offers) > 1 and self._is_refuted(offers):
+            right, wrong = self._narrowed(offers)
+            if wrong - right != 1:
+                break
+            self._fail(offers[:wrong])
+            begun = self._states.get(offers[:right]) or begun
+            _, offers = self._made(self._first, (*offers[:right], *offers[wrong:]))
+            found = self._state_with(offers) if offers else None
+            if found is None or found.observed.error or offers == offers[:right]:
+                break
+            offers = found.offers
+            if self._is_confirmed(offers):
+                return self._states[offers]
+        return begun
+
+    def _narrowed(self, offers: tuple[Offer, ...]) -> tuple[int, int]:
+        """Return how many of the first of refuted offers are right, and of how many more they are not."""
+        sizes = range(1, len(offers))
+        right = max((size for size in sizes if self._is_vouched_for(offers[:size])), default=0)
+        wrong = min((size for size in sizes if self._is_refuted(offers[:size])), default=len(offers))
+        doubtful = set(range(right + 1, wrong))
+        while doubtful:
+            size = min(doubtful, key=lambda one: abs(2 * one - right - wrong))
+            doubtful.discard(size)
+            found = self._state_with(offers[:size])
+            if found is None or found.observed.error or found.observed.results is Results.DIFFER:
+                continue  # it was run without the others, and is wrong for another reason
+            self._is_confirmed(found.offers)
+            right, wrong = (right, size) if self._is_refuted(found.offers) else (size, wrong)
+            doubtful &= set(range(right + 1, wrong))
+        return right, wrong
+
+    def _fail(self, offers: tuple[Offer, ...]) -> None:
+        """Take it that the last of some offers is wrong, and so is what has all of them."""
+        self._failed.add(offers[-1].edit)
+        for place, trial in enumerate(self._tried):
+            if set(offers) <= set(trial.offers):
+                self._tried[place] = replace(trial, helps=False)
 
     def _walked(self, first: State) -> State:
         """Return what comes of a state once nothing improves.
 
-        A closer look takes longer than a trial, so only the last state gets one. Where that refutes it, all is gone
-        through again, with a look at each state: what was tried is known then.
+        A closer look takes longer than a trial, so only the last state gets one. Where that refutes it, it goes on
+        without the change that is wrong. Where it does not show which one is, all is gone through again, with a look
+        at each state: what was tried is known then.
         """
         last = self._walk(first)
-        if last is first or self._is_careful or self._is_confirmed(last.offers):
-            return last
-        self._is_careful = True
-        return self._walk(first)
+        while not (last is first or self._is_careful or self._is_confirmed(last.offers)):
+            rest = self._without_culprits(last.offers)
+            self._is_careful = rest is None
+            last = self._walk(rest or first)
+        return last
 
     def _walk(self, state: State) -> State:
         while (better := self._round(state) or self._last_round(state)) is not None:
@@ -428,7 +489,7 @@ class Search:
         for trial in self._tried:
             *others, last = trial.offers
             before = self._states.get(tuple(others)) if others else self._first
-            is_plain = not (last.is_last_resort or last.needs_both)
+            is_plain = not (last.is_last_resort or last.needs_both or last.edit in self._failed)
             if before is None:  # several were made at once, and it does not show what the last of them did
                 continue
             if trial.helps and is_plain and trial.observed.cost < before.observed.cost:
