@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
+from compiler_lens.facts.measured.each_call import AtEachCall
 from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Split, Texts, patch
 from compiler_lens.facts.measured.other_inputs import OtherCall, OtherInputs, Taken
 from compiler_lens.facts.measured.printed import OtherWords
@@ -190,7 +191,15 @@ class Observed(Struct, frozen=True):
     refuted_by: OtherCall | None = None  # the first of them that speaks against what was changed
     is_one_sided: bool = False  # a branch that was changed went one way in all calls: nothing is known of the other
     printed: OtherWords | None = None  # what the program then prints otherwise
+    at_each_call: tuple[
+        AtEachCall, ...
+    ] = ()  # functions that each call has compiled again: few calls more, and they run eagerly
     drawn_at: SourceLine | None = None  # the first line of which compiled code draws random numbers, as Inductor does
+
+    @property
+    def recompiled(self) -> tuple[RecompileReport, ...]:
+        """What is known of each function that was compiled again."""
+        return tuple(one.evidence for one in self.findings if isinstance(one.evidence, RecompileReport))
 
     @property
     def broken(self) -> frozenset[tuple[str, str, str]]:
@@ -208,7 +217,12 @@ class Observed(Struct, frozen=True):
         """What hurts most first; a program that raises hurts more than any other."""
         if self.figures is None or self.counts is None:
             return (1,)
-        return (0, self.figures.eager_functions, *self.counts.cost[:-1])
+        return (0, self.eager_sooner_or_later, *self.counts.cost[:-1])
+
+    @property
+    def eager_sooner_or_later(self) -> int:
+        """How many functions run eagerly, or would after a few calls more."""
+        return (self.figures.eager_functions if self.figures else 0) + len(self.at_each_call)
 
     def spares(self, before: Observed) -> bool:
         """Return whether there are fewer graph breaks or recompiles than before, and no more of what else hurts.

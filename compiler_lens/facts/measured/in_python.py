@@ -55,7 +55,7 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
     breaks, cut = counts.breaks - counts.benign_breaks, len(frozenset(seen.kept_out))
     unmeant = min(breaks, max(counts.breaks - len(seen.kept_out), 0))
     aside = counts.recompiles - counts.benign_recompiles + len(kept_from_graphs(made)) + cut
-    eager = (0, figures.eager_functions, counts.eager_frames)
+    eager = (0, seen.eager_sooner_or_later, counts.eager_frames)
     return *eager, unmeant, aside, breaks - unmeant, counts.benign_recompiles
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from compiler_lens.facts.measured.called import Called
+from compiler_lens.facts.measured.each_call import Calls
 from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.facts.measured.other_inputs import Counted, OtherInputs
 from compiler_lens.recording.model import Results, SourceLine
@@ -65,6 +66,7 @@ class Outcome(Struct, frozen=True):
     script: str = ""  # the file that the program begins with
     loaded: tuple[str, ...] = ()  # files of the modules that it imported, where it ran as it is
     calls: int = 0
+    calls_of: tuple[Calls, ...] = ()  # the same of each function
     results: Results = Results.UNKNOWN
     difference: Difference | None = None
     unsure: tuple[str, ...] = ()  # names of what objects hold, and is another than in the reference

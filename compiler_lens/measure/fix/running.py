@@ -135,6 +135,7 @@ class _Run(Struct, frozen=True):
             _script(self.plan),
             () if self.plan.reference else _loaded(),
             self.watch.calls,
+            self.watch.calls_of,
             said=tuple(self.log.said),
             called=self.observer.called,
             counted=self.lines.counted,

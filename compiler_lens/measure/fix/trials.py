@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
+from compiler_lens.facts.measured.each_call import at_each_call
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Texts
 from compiler_lens.facts.measured.fix import (
     Difference,
@@ -486,6 +487,7 @@ class _Runs:
             error=outcome.error,
             error_line=outcome.error_line,
             calls=outcome.calls,
+            at_each_call=at_each_call(ended.recording, outcome.calls_of, seen.recompiled),
             operators=outcome.operators,
             launches=outcome.launches,
         )

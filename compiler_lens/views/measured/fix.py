@@ -521,7 +521,8 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     same += f", also in {plural(others, 'call')} with other inputs" if others else ""
     if fix.own_backend and fix.own_backend.because:
         same += "; it was not compiled with its own backend, see above"
-    is_whole = after and fix.is_checked and not any(getattr(after, name) for name in _FIGURES)
+    is_clear = fix.is_checked and not best.observed.at_each_call
+    is_whole = after and is_clear and not any(getattr(after, name) for name in _FIGURES)
     tone = Tone.GOOD if is_whole else Tone.WARN
     eager = after.eager_functions if after else 0
     still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.collected import INNER
+from compiler_lens.facts.measured.each_call import AtEachCall
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
 from compiler_lens.facts.measured.left import Came, Left, TriedFor
@@ -177,8 +178,16 @@ def _more(seen: Observed, before: Observed) -> str:
         which = " and ".join(f"`{one.function.name}`{_at_the_limit(one)}" for one in new)
         runs = f"{plural(more, 'more function')} {'runs' if more == 1 else 'run'} eagerly"
         return f"{runs}: {which}" if which else runs
+    if again := [one for one in seen.at_each_call if one.name not in {known.name for known in before.at_each_call}]:
+        return compiled_again(again[0])
     said = [f"more {words} ({was} → {now})" for words, was, now in _changed(seen, before) if now > was]
     return said[0] if said else "more of what runs eagerly"
+
+
+def compiled_again(one: AtEachCall) -> str:
+    """Return that each call compiles a function again, and what comes of that."""
+    begins = f"from call {one.limit + 1:,} on all of it runs eagerly (torch's limit is {one.limit:,})"
+    return f"`{one.name}` compiles again at each call: {begins}"
 
 
 def _of(one: StillEager) -> tuple[str, str]:
@@ -205,6 +214,8 @@ def eager_blocks(fix: Fix, seen: Observed) -> Iterator[Block]:
         yield paragraph(strong(f"`{one.function.name}`"), ": ", *_why(one, fix), indent=2, limit=6)
     if len(seen.eager) > _SHOWN:
         yield line(quiet(f"… {plural(len(seen.eager) - _SHOWN, 'more function')}"), indent=2)
+    for again in seen.at_each_call:
+        yield paragraph(*coded(sentence(compiled_again(again))), tone=Tone.WARN)
 
 
 def _why(one: StillEager, fix: Fix) -> tuple[Part, ...]:
