@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -36,6 +36,7 @@ class Net(torch.nn.Module):
         return x.sin() * len(self.kept)
 
 class Computed(Net):
+    @torch._dynamo.decorators.skip
     def forward(self, x):
         return self.forward_computed(x)
 
@@ -73,14 +74,12 @@ def user(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def found(
-    net: Any, inputs: Sequence[torch.Tensor], *, called: Callable[[Any], Any] = lambda net: net
-) -> tuple[AtEachCall, ...]:
+def found(net: Any, inputs: Sequence[torch.Tensor]) -> tuple[AtEachCall, ...]:
     """Call a compiled module, whose list has one more for each call, and return what is compiled at each call."""
     torch._dynamo.reset()
     watch = Watch(0, lambda: None)
     with watch.watching(), Lens(strict=True) as lens:
-        compiled = torch.compile(called(net), backend="eager")
+        compiled = torch.compile(net, backend="eager")
         for one in inputs:
             net.kept.append(1)
             compiled(one)
@@ -98,9 +97,7 @@ def test_a_function_that_each_call_compiles_again_for_another_value(user: Module
 
 
 def test_the_part_of_a_function_that_is_compiled_is_the_function(user: ModuleType) -> None:
-    net = user.Computed()
-    net.forward = torch._dynamo.decorators.skip(net.forward)
-    assert found(net, three()) == (AtEachCall("Computed.forward", 3, 8),)
+    assert found(user.Computed(), three()) == (AtEachCall("Computed.forward", 3, 8),)
 
 
 def test_the_limit_is_the_one_that_is_set(user: ModuleType) -> None:

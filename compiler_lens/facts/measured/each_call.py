@@ -49,7 +49,7 @@ def at_each_call(
     """
     every = list(reports)
     named = [one for one in recording.compilations if one.definition and one.outcome is not Outcome.EMPTY]
-    functions = grouped(named, lambda one: (one.file, _name(one)))
+    functions = grouped(named, _function)
     found: list[AtEachCall] = []
     for (file, name), compiled in functions.items():
         calls = sum(one.calls for one in called if (one.defined.file, one.defined.function) == (file, name))
@@ -60,9 +60,10 @@ def at_each_call(
     return tuple(found)
 
 
-def _name(compilation: Compilation) -> str:
-    """Return the name of the function that a compilation is of, or of a part or the rest of which it is."""
-    return compilation.definition.function.partition(INNER)[0] if compilation.definition else ""
+def _function(compilation: Compilation) -> tuple[str, str]:
+    """Return the file and name of the function that a compilation is of, or of a part or the rest of which it is."""
+    at = compilation.definition
+    return (at.file, at.function.partition(INNER)[0]) if at else ("", "")
 
 
 def _ids(compiled: Iterable[Compilation]) -> set[CompileId]:

@@ -256,8 +256,12 @@ class Watch:
 def _written(function: Function) -> Iterable[tuple[CodeType, str]]:
     """Return the code of what an author wrote, and its name: of a module its forward, without decorators."""
     called = asked.whose_call(function)
-    forward = called.forward if isinstance(called, torch.nn.Module) else called
-    return [(one.__code__, one.__qualname__) for one in decorated(forward)[-1:]]
+    chain = [] if isinstance(called, torch.nn.Module) else decorated(called)[-1:]
+    # A module whose forward is decorated torch gives a wrapper of its own.
+    within = next((asked.whose_call(vars(one).get("__wrapped__")) for one in chain), called)
+    if isinstance(within, torch.nn.Module):
+        chain = decorated(within.forward)[-1:]
+    return [(one.__code__, one.__qualname__) for one in chain]
 
 
 def _round_otherwise(tensors: Iterable[torch.Tensor]) -> None:
