@@ -614,7 +614,7 @@ def test_what_raises_elsewhere_says_that_it_raises_and_where(difference: Differe
     ("changed", "came"),
     [
         ({"printed": OtherWords("a", "b")}, Came.PRINTS_OTHERS),
-        ({"is_one_sided": True}, Came.ONE_SIDED),
+        ({"unseen": (Setting("x = 1"),)}, Came.ONE_SIDED),
         ({"refuted_by": OtherCall(0, Inputs.ZEROS, Gave.ERROR, error="ValueError: no")}, Came.RAISES_WITH_OTHERS),
         ({"refuted_by": OtherCall(0, Inputs.ZEROS, Gave.OTHER, "result")}, Came.DIFFERS),
     ],

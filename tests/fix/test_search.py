@@ -558,6 +558,36 @@ def test_what_brings_nothing_by_itself_is_not_taken_for_wrong_where_a_patch_is_l
     assert "211111" in program.looks
 
 
+def test_changes_whose_branch_went_one_way_are_left_out_at_once() -> None:
+    """Which they are is known: nothing has to be looked for."""
+    a, e = (replace(many(name), needs_both=True) for name in "ae")
+    offers = [a, *map(many, "bcd"), e, many("f")]
+
+    class OneWay(ManyLines):
+        def look(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+            unseen = tuple(one.edit for one in offers if one.needs_both)
+            seen = super().look(seen, texts, offers)
+            return replace(seen, results=Results.DIFFER, unseen=unseen) if unseen else seen
+
+    program = OneWay(offers)
+    assert made(program.searched()) == "bcdf"
+    assert program.looks == ["222222", "122212"]
+
+
+def test_what_is_ended_has_no_change_that_has_to_be_seen_on_both_sides_and_was_not() -> None:
+    def confirm(_seen: Observed, _texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        raise KeyboardInterrupt
+
+    a = replace(A, needs_both=True)
+    outcomes = {"211": seen(1, B), "121": seen(1, a), "221": seen(0)}
+    search = Search(seen(2, a, B), {"train.py": TEXT}, "train.py", Program(outcomes), confirm=confirm)
+    with pytest.raises(KeyboardInterrupt):
+        search.result()
+    found = search.so_far()
+    assert found.best is not None
+    assert found.best.offers == (B,)
+
+
 def test_what_is_ended_has_nothing_in_which_all_stands_that_was_refuted_together() -> None:
     """Each of them is right beside others: it is not known which two must not stand together."""
     looked_at: list[tuple[Offer, ...]] = []

@@ -189,12 +189,19 @@ class Observed(Struct, frozen=True):
     kept_out: tuple[str, ...] = ()  # of each break at a call of a function that is kept out of the compiler, its name
     others: OtherInputs = OtherInputs()  # calls with other inputs than the program's own
     refuted_by: OtherCall | None = None  # the first of them that speaks against what was changed
-    is_one_sided: bool = False  # a branch that was changed went one way in all calls: nothing is known of the other
+    unseen: tuple[
+        Edit, ...
+    ] = ()  # changes whose branch went one way in all that was compared: nothing is known of the other
     printed: OtherWords | None = None  # what the program then prints otherwise
     at_each_call: tuple[
         AtEachCall, ...
     ] = ()  # functions that each call has compiled again: few calls more, and they run eagerly
     drawn_at: SourceLine | None = None  # the first line of which compiled code draws random numbers, as Inductor does
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether a branch that was changed went one way in all that was compared."""
+        return bool(self.unseen)
 
     @property
     def recompiled(self) -> tuple[RecompileReport, ...]:

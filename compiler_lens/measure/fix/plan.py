@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.each_call import Calls
 from compiler_lens.facts.measured.fix import Difference
-from compiler_lens.facts.measured.other_inputs import Counted, OtherInputs
+from compiler_lens.facts.measured.other_inputs import Counted, CountedCall, OtherInputs
 from compiler_lens.recording.model import Results, SourceLine
 
 RECORDING, RESULTS, OUTCOME = "run.clens", "results.pt", "outcome.json"  # in a trial's folder
@@ -76,6 +76,7 @@ class Outcome(Struct, frozen=True):
     called: tuple[Called, ...] = ()
     others: OtherInputs = OtherInputs()
     counted: Counted = {}
+    counted_calls: tuple[CountedCall, ...] = ()  # the same of each call with other inputs
     error: str = ""
     is_inductor: bool = False  # all that torch.compile was given is for Inductor
     is_met: bool = False  # another run at the same time would meet what it does outside of its process

@@ -177,6 +177,7 @@ class _Run(Struct, frozen=True):
         plan = self.plan
         if self.others is None:
             return replace(outcome, others=OtherInputs(untried=impossible()))
+        outcome = replace(outcome, counted_calls=tuple(self.others.counted))
         kept, made = self.others.keeper.kept, OtherInputs(lost=len(self.others.lost), unmade=tuple(self.others.unmade))
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)

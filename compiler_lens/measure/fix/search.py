@@ -118,7 +118,9 @@ class Search:
         # Where each of them is right beside others, it is not known which must not stand together.
         suspects = set[Offer]().union(*((one - vouched) or one for one in refuted))
         for place, trial in enumerate(self._tried):
-            if trial.offers not in self._confirmed and suspects.intersection(trial.offers):
+            if trial.offers not in self._confirmed and (
+                suspects.intersection(trial.offers) or any(one.needs_both for one in trial.offers)
+            ):
                 self._tried[place] = replace(trial, helps=False)
 
     def without_unknown(self, why: str | OtherCall) -> Fix:
@@ -231,19 +233,28 @@ class Search:
         """
         begun = None
         while len(offers) > 1 and self._is_refuted(offers):
-            right, wrong = self._narrowed(offers)
-            if wrong - right != 1:
-                break
-            self._fail(offers[:wrong])
-            begun = self._states.get(offers[:right]) or begun
-            _, offers = self._made(self._first, (*offers[:right], *offers[wrong:]))
-            found = self._state_with(offers) if offers else None
-            if found is None or found.observed.error or offers == offers[:right]:
+            right, rest = self._told_apart(offers)
+            begun = self._states.get(right) or begun
+            _, rest = self._made(self._first, rest)
+            found = self._state_with(rest) if rest and rest != right else None
+            if found is None or found.observed.error:
                 break
             offers = found.offers
             if self._is_confirmed(offers):
                 return self._states[offers]
         return begun
+
+    def _told_apart(self, offers: tuple[Offer, ...]) -> tuple[tuple[Offer, ...], tuple[Offer, ...]]:
+        """Take the changes that are wrong among some for that; return which are right, and all others; or nothing."""
+        unseen = self._states[offers].observed.unseen
+        if unseen:
+            self._fail(*((one,) for one in offers if one.edit in unseen))
+            return (), tuple(one for one in offers if one.edit not in unseen)
+        right, wrong = self._narrowed(offers)
+        if wrong - right != 1:
+            return (), ()
+        self._fail(offers[:wrong])
+        return offers[:right], (*offers[:right], *offers[wrong:])
 
     def _narrowed(self, offers: tuple[Offer, ...]) -> tuple[int, int]:
         """Return how many of the first of refuted offers are right, and of how many more they are not."""
@@ -262,11 +273,11 @@ class Search:
             doubtful &= set(range(right + 1, wrong))
         return right, wrong
 
-    def _fail(self, offers: tuple[Offer, ...]) -> None:
-        """Take it that the last of some offers is wrong, and so is what has all of them."""
-        self._failed.add(offers[-1].edit)
+    def _fail(self, *several: tuple[Offer, ...]) -> None:
+        """Take it that of each of these offers the last is wrong, and so is what has all of them."""
+        self._failed.update(offers[-1].edit for offers in several)
         for place, trial in enumerate(self._tried):
-            if set(offers) <= set(trial.offers):
+            if any(set(offers) <= set(trial.offers) for offers in several):
                 self._tried[place] = replace(trial, helps=False)
 
     def _walked(self, first: State) -> State:

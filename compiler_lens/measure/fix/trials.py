@@ -27,7 +27,16 @@ from compiler_lens.facts.measured.fix import (
     together,
 )
 from compiler_lens.facts.measured.offers import observed
-from compiler_lens.facts.measured.other_inputs import Counted, OtherCall, OtherInputs, Taken, Untried, sides
+from compiler_lens.facts.measured.other_inputs import (
+    Counted,
+    CountedCall,
+    OtherCall,
+    OtherInputs,
+    Taken,
+    Untried,
+    compared,
+    sides,
+)
 from compiler_lens.facts.measured.printed import Known, known
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import ALL, RESULTS, Plan, Program
@@ -70,6 +79,7 @@ class _Others(Struct, frozen=True):
 
     reference: str  # the file of results
     counted: Counted  # how often lines ran
+    counted_calls: tuple[CountedCall, ...]  # in each call
     calls: int  # of the program's own, that were made
     untried: Untried | None = None
 
@@ -257,11 +267,17 @@ class _Runs:
         places = self._places(one for one in best.offers if not isinstance(one.edit, (EndApart, Apart)))
         return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
 
-    def _is_one_sided(self, offers: tuple[Offer, ...], others: _Others) -> bool:
-        """Whether a change that has to be seen on both sides of its branch was seen on one alone."""
-        places = self._places(one for one in offers if one.needs_both)
-        taken = sides(places, self._texts, others.counted)
-        return len(taken) < len(places) or any(one.is_one_sided for one in taken)
+    def _unseen(self, offers: tuple[Offer, ...], known: _Others, others: OtherInputs) -> tuple[Edit, ...]:
+        """Return the changes that have to be seen on both sides of their branch, and were on one alone.
+
+        Seen is what gave the same with them and without them.
+        """
+        asked = [one for one in offers if one.needs_both]
+        counted = compared(known.counted, known.counted_calls, others) if asked else {}
+        taken = [sides(self._places([one]), self._texts, counted) for one in asked]
+        return tuple(
+            one.edit for one, seen in zip(asked, taken, strict=True) if not seen or any(s.is_one_sided for s in seen)
+        )
 
     def _places(self, offers: Iterable[Offer]) -> Sequence[SourceLine]:
         """Return the lines of the user's files that offers are about, each once."""
@@ -383,9 +399,9 @@ class _Runs:
             is_made = bool(ended.outcome.calls)
             others = ended.outcome.others.but(known.unsure) if is_made else OtherInputs(untried=Untried.ENDED)
         refuted_by = others.against(may_raise=any(offer.may_raise for offer in offers))
-        is_one_sided = self._is_one_sided(offers, self._others)
-        found = replace(seen, others=others, refuted_by=refuted_by, is_one_sided=is_one_sided)
-        if refuted_by or is_one_sided:
+        unseen = self._unseen(offers, self._others, others)
+        found = replace(seen, others=others, refuted_by=refuted_by, unseen=unseen)
+        if refuted_by or unseen:
             found = replace(found, results=Results.DIFFER)
         return self._noted(found, self._recording_of(seen))
 
@@ -444,7 +460,8 @@ class _Runs:
         plan = replace(plan, is_eager=True, count_lines=frozenset(self._texts))
         outcome = self._processes.run(plan, self._longest).outcome
         untried = outcome.others.untried if outcome.calls else Untried.ENDED
-        return _Others(self._results(), outcome.counted, outcome.calls, Untried.OWN_INPUTS if is_own else untried)
+        untried = Untried.OWN_INPUTS if is_own else untried
+        return _Others(self._results(), outcome.counted, outcome.counted_calls, outcome.calls, untried)
 
     def _compiled_as_it_is(self, others: _Others) -> _Compiled:
         """Make calls with other inputs of the program as it is, compiled: what is wrong without a change is not its."""
