@@ -54,6 +54,12 @@ class Between(Net):
         torch._dynamo.graph_break()
         return y * len(self.kept)
 
+class Asked(Net):
+    def forward(self, x):
+        n = len(self.kept)
+        torch._dynamo.graph_break()
+        return x.sin() * (n > 9)
+
 class Sized(Net):
     def forward(self, x):
         return x.sin()
@@ -90,7 +96,7 @@ def three(size: int = 3) -> list[torch.Tensor]:
     return [torch.ones(size)] * 3
 
 
-@pytest.mark.parametrize("name", ["Net", "Begun", "Marked"])
+@pytest.mark.parametrize("name", ["Net", "Begun", "Asked", "Marked"])
 def test_a_function_that_each_call_compiles_again_for_another_value(user: ModuleType, name: str) -> None:
     """Also where nothing stands before its graph break that would stay compiled."""
     assert found(getattr(user, name)(), three()) == (AtEachCall(f"{name}.forward", 3, 8),)

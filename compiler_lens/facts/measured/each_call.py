@@ -42,22 +42,34 @@ class AtEachCall(Struct, frozen=True):
 def at_each_call(
     recording: Recording, called: Sequence[Calls], reports: Iterable[RecompileReport]
 ) -> tuple[AtEachCall, ...]:
-    """Return the functions of which all that is compiled was compiled at each call, for another value at least twice.
+    """Return the functions that were compiled at each call, for another value at least twice.
 
-    Where a graph breaks, and what stands before it was compiled once, that stays so past the limit: only the rest of
-    the function runs eagerly then. What hit the limit is none of these: it is counted among what runs eagerly.
+    Or of which all that has something in a graph was. Where a graph breaks, and what stands before it was compiled
+    once, that stays so past the limit: only the rest of the function runs eagerly then. What hit the limit is none of
+    these: it is counted among what runs eagerly.
     """
     every = list(reports)
-    named = [one for one in recording.compilations if one.definition and one.outcome is not Outcome.EMPTY]
-    functions = grouped(named, _function)
+    functions = grouped([one for one in recording.compilations if one.definition], _function)
     found: list[AtEachCall] = []
     for (file, name), compiled in functions.items():
         calls = sum(one.calls for one in called if (one.defined.file, one.defined.function) == (file, name))
-        frames = grouped(compiled, lambda one: (one.compile_id.epoch, one.compile_id.frame)).values()
         report = next((one for one in every if any(_subjects(one, _ids(compiled)))), None)
-        if report and calls >= _LEAST and all(_is_at_each(one, calls, report) for one in frames):
+        if report and calls >= _LEAST and _is_whole(compiled, calls, report):
             found.append(AtEachCall(name, calls, report.allowed))
     return tuple(found)
+
+
+def _is_whole(compiled: Sequence[Compilation], calls: int, report: RecompileReport) -> bool:
+    """Whether nothing of a function stays compiled once no more compilations of it are kept."""
+    frames = grouped(compiled, lambda one: (one.compile_id.epoch, one.compile_id.frame)).values()
+    is_begun = any(_is_at_each(one, calls, report) for one in frames if not _is_part(one[0]))
+    in_graphs = [one for one in frames if any(c.outcome is not Outcome.EMPTY for c in one)]
+    return is_begun or all(_is_at_each(one, calls, report) for one in in_graphs)
+
+
+def _is_part(compilation: Compilation) -> bool:
+    at = compilation.definition
+    return bool(compilation.resumes) or (at is not None and at.function != _function(compilation)[1])
 
 
 def _function(compilation: Compilation) -> tuple[str, str]:
@@ -72,7 +84,7 @@ def _ids(compiled: Iterable[Compilation]) -> set[CompileId]:
 
 def _is_at_each(frame: Sequence[Compilation], calls: int, report: RecompileReport) -> bool:
     """Whether a frame was compiled as often as its function was called, and at least twice for one thing."""
-    is_compiled = all(one.outcome is Outcome.COMPILED for one in frame)
+    is_compiled = all(one.outcome in {Outcome.COMPILED, Outcome.EMPTY} for one in frame)
     several = Counter(_subjects(report, _ids(frame))).values()
     return is_compiled and len(frame) >= calls and max(several, default=0) >= _LEAST - 1
 
