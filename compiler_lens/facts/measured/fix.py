@@ -300,7 +300,8 @@ class NotCompiledBecause(Enum):
 
     LATE = "late"  # it was not done in time
     RAISES = "raises"  # for the program as it is as well
-    ENDED = "ended"  # somebody ended it before that
+    ENDED = "ended"  # somebody ended it before that, or its time was over
+    BEGUN = "begun"  # the same, while that ran
 
 
 class OwnBackend(Struct, frozen=True):
@@ -332,13 +333,14 @@ class Fix(Struct, frozen=True):
     sides: Taken = Taken()  # of the branches that the best trial changes
     is_unfinished: bool = False  # it was ended before all was tried
     is_hurried: bool = False  # and that because time is kept for a closer look at the best
+    enough_within: int = 0  # seconds that would probably do, where its time was over
     is_unchecked: bool = False  # and before the best was looked at closer
     own_backend: OwnBackend | None = None  # None: nothing in the best asks for a run with it
 
     @property
     def is_checked(self) -> bool:
         """Whether the best was looked at as closely as it is meant to be."""
-        ended = (NotCompiledBecause.ENDED, NotCompiledBecause.LATE)
+        ended = (NotCompiledBecause.ENDED, NotCompiledBecause.BEGUN, NotCompiledBecause.LATE)
         return not (self.is_unchecked or (self.own_backend is not None and self.own_backend.because in ended))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
@@ -9,6 +10,7 @@ from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split
 from compiler_lens.facts.measured.fix import Observed, Offer
 
+_DEFINED = re.compile(r"\bdef (\w{1,200})\(")
 Place = tuple[str, str | int]  # a file, and a function of it by its name, or by its line where it has a mark
 
 # Operators of a graph that make up for one more launch of it and for the function in parts that it takes. About 14 take
@@ -32,6 +34,14 @@ def kept_from_graphs(offers: Iterable[Offer]) -> AbstractSet[Place]:
 def is_mark(edit: Edit) -> bool:
     """Return whether it is `torch.compiler.disable` on a function."""
     return isinstance(edit, Lines) and ".compiler.disable" in edit.title and edit.title.startswith("@")
+
+
+def function_of(edit: Edit) -> str:
+    """Return the name of the function that an edit keeps in Python; empty where it keeps none, or does not show it."""
+    if isinstance(edit, Split | EndApart | Apart):
+        return edit.name
+    found = _DEFINED.search("\n".join(edit.before)) if isinstance(edit, Lines) and is_mark(edit) else None
+    return found[1] if found else ""
 
 
 def _of(edit: Edit) -> Iterator[Place]:

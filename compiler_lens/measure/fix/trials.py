@@ -38,9 +38,10 @@ from compiler_lens.facts.measured.other_inputs import (
     sides,
 )
 from compiler_lens.facts.measured.printed import Known, known
+from compiler_lens.facts.measured.time_for_all import enough_for_all
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import ALL, RESULTS, Plan, Program
-from compiler_lens.measure.fix.process import Ended, OutOfTime, Processes
+from compiler_lens.measure.fix.process import LAST_STRETCH, Ended, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
@@ -112,6 +113,7 @@ class _Runs:
         self._compiled: _Compiled | None = None  # once that gives something else with other inputs
         self._search: Search | None = None
         self._by_backend: dict[tuple[Offer, ...], OwnBackend | Refused] = {}  # what the program's own made of changes
+        self._begun_by_its_own: tuple[Offer, ...] = ()  # of the last run with that
         self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
 
     def result(self) -> Fix:
@@ -198,10 +200,12 @@ class _Runs:
 
     def _searched(self, search: Search) -> Fix:
         """Search to the end, or until somebody ends it, or the time for it is over."""
+        enough = 0
         try:
             try:
                 found = search.result()
             except OutOfTime:
+                enough = self._enough_for(search)
                 self._processes.begin_last_stretch()
                 # First what may make a program raise: dividing functions takes what time there is.
                 own = self._with_own_backend(search.best, _OWN_BACKEND / 2)
@@ -213,11 +217,23 @@ class _Runs:
             while isinstance(own, Refused):
                 found = search.without_unknown(own)
                 own = self._with_own_backend(found.best)
-        except (KeyboardInterrupt, OutOfTime):
+        except (KeyboardInterrupt, OutOfTime) as ended:
+            enough = max(enough, self._enough_for(search) if isinstance(ended, OutOfTime) else 0)
             found = search.so_far()
-            is_unknown = found.best is not None and any(offer.gives_unknown for offer in found.best.offers)
-            own = OwnBackend(because=NotCompiledBecause.ENDED) if is_unknown else None
-        return replace(found, own_backend=own)
+            own = self._by_its_own_so_far(found.best)
+        return replace(found, own_backend=own, enough_within=enough)
+
+    def _enough_for(self, search: Search) -> int:
+        near, _ = search.ahead
+        return enough_for_all(self._processes.elapsed, self._number, near + 1, LAST_STRETCH)
+
+    def _by_its_own_so_far(self, best: Trial | None) -> OwnBackend | None:
+        """Return what is known of the best with the program's own backend, where no more is tried."""
+        if best is None or not any(offer.gives_unknown for offer in best.offers):
+            return None
+        known, is_begun = self._by_backend.get(best.offers), self._begun_by_its_own == best.offers
+        because = NotCompiledBecause.BEGUN if is_begun else NotCompiledBecause.ENDED
+        return known if isinstance(known, OwnBackend) else OwnBackend(because=because)
 
     def _with_own_backend(self, best: Trial | None, longest: float = _OWN_BACKEND) -> OwnBackend | Refused | None:
         """Return what the program's own backend makes of unknown numbers and sizes; a text where it raises for them.
@@ -235,6 +251,8 @@ class _Runs:
 
     def _compiled_by_its_own(self, best: Trial, longest: float) -> OwnBackend | Refused:
         self._tell_of(best.offers, "with the program's own backend")
+        if not self._processes.is_over:
+            self._begun_by_its_own = best.offers
         ended = self._run_by_its_own(self._plan(best.texts, best.offers), longest)
         names = tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
         if not ended.outcome.error or ended.is_late:
