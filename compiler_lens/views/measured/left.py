@@ -111,10 +111,12 @@ def _of_one_line(left: Sequence[Left], numbers: Mapping[Edit, int]) -> Iterator[
         At(at, Tone.STRONG) if at else strong("an unknown place"), "  ", code(one_line(at.code, 120) if at else ""),
         indent=2,
     )  # fmt: skip
-    told = grouped(left, lambda one: (cause(one), to_do(one))).values()
-    for first, *others in told:
+    told = list(grouped(left, lambda one: (cause(one), to_do(one))).values())
+    for first, *others in told[:_SHOWN]:
         offers = {tried.offer.edit: tried for one in (first, *others) for tried in one.offers}
         yield from _one(replace(first, offers=tuple(offers.values())), numbers)
+    if len(told) > _SHOWN:
+        yield line(quiet(f"… {plural(len(told) - _SHOWN, 'more cause')}"), indent=6)
 
 
 def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
