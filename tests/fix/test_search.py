@@ -588,6 +588,26 @@ def test_what_is_ended_has_no_change_that_has_to_be_seen_on_both_sides_and_was_n
     assert found.best.offers == (B,)
 
 
+def test_what_is_ended_has_what_stood_beside_a_change_whose_branch_went_one_way() -> None:
+    a = replace(A, needs_both=True)
+    looked_at: list[tuple[Offer, ...]] = []
+
+    def confirm(seen: Observed, _texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        looked_at.append(offers)
+        if len(looked_at) > 1:
+            raise KeyboardInterrupt
+        return replace(seen, results=Results.DIFFER, unseen=(a.edit,))
+
+    outcomes = {"211": seen(1, B), "121": seen(1, a), "221": seen(0)}
+    search = Search(seen(2, a, B), {"train.py": TEXT}, "train.py", Program(outcomes), confirm=confirm)
+    with pytest.raises(KeyboardInterrupt):
+        search.result()
+    found = search.so_far()
+    assert looked_at == [(a, B), (B,)]
+    assert found.best is not None
+    assert (found.best.offers, found.is_unchecked) == ((B,), True)
+
+
 def test_what_is_ended_has_nothing_in_which_all_stands_that_was_refuted_together() -> None:
     """Each of them is right beside others: it is not known which two must not stand together."""
     looked_at: list[tuple[Offer, ...]] = []

@@ -113,7 +113,7 @@ class Search:
     def _pass_over_suspects(self) -> None:
         """Take it that no change helps, before it is looked at, that may be what made others give something else."""
         checked = [one for one in self._tried if one.offers in self._confirmed]
-        refuted = [set(one.offers) for one in checked if one.observed.results is Results.DIFFER]
+        refuted = [set(_suspects(one)) for one in checked if one.observed.results is Results.DIFFER]
         vouched = {o for one in checked if one.observed.results is not Results.DIFFER for o in one.offers}
         # Where each of them is right beside others, it is not known which must not stand together.
         suspects = set[Offer]().union(*((one - vouched) or one for one in refuted))
@@ -258,9 +258,8 @@ class Search:
 
     def _narrowed(self, offers: tuple[Offer, ...]) -> tuple[int, int]:
         """Return how many of the first of refuted offers are right, and of how many more they are not."""
-        sizes = range(1, len(offers))
-        right = max((size for size in sizes if self._is_vouched_for(offers[:size])), default=0)
-        wrong = min((size for size in sizes if self._is_refuted(offers[:size])), default=len(offers))
+        wrong = next((size for size in range(1, len(offers)) if self._is_refuted(offers[:size])), len(offers))
+        right = max((size for size in range(1, wrong) if self._is_vouched_for(offers[:size])), default=0)
         doubtful = set(range(right + 1, wrong))
         while doubtful:
             size = min(doubtful, key=lambda one: abs(2 * one - right - wrong))
@@ -698,6 +697,12 @@ class Search:
         if now.cost != before.cost:
             return now.spares(before) if only_says_so(added, now, before) else now.cost < before.cost
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
+
+
+def _suspects(refuted: Trial) -> Iterable[Offer]:
+    """Return which of refuted offers may be wrong: those whose branch went one way, if all else was the same."""
+    seen = refuted.observed
+    return [one for one in refuted.offers if one.edit in seen.unseen or not seen.unseen or seen.refuted_by]
 
 
 def _without_each(trial: Trial, needless: Iterable[Offer]) -> Iterable[tuple[Offer, ...]]:
