@@ -20,7 +20,7 @@ from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, O
 from compiler_lens.facts.measured.printed import OtherWords, known
 from compiler_lens.measure.fix import trials
 from compiler_lens.measure.fix.plan import Program
-from compiler_lens.measure.fix.process import Limits, Processes
+from compiler_lens.measure.fix.process import Limits, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results
 from compiler_lens.render.console import fix_report
@@ -285,6 +285,38 @@ def test_what_was_ended_before_its_own_backend_had_it_is_not_checked(offer: Offe
     found = runs.runs._searched(cast("Search", Searched()))
     assert found.is_checked is (offer is not UNKNOWN)
     assert ("It was not tried with its own backend" in fix_report(found, width=200)) is (offer is UNKNOWN)
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_what_was_ended_while_its_own_backend_had_it_was_begun(
+    is_over: bool, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its time is over: how much would do is said."""
+    seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
+    best = Trial((UNKNOWN,), {}, Figures(1, 0, 0), seen, helps=True)
+
+    def run(*_: object) -> None:
+        raise OutOfTime
+
+    monkeypatch.setattr(Processes, "is_over", property(lambda _: is_over))
+    monkeypatch.setattr(runs.processes, "run", run)
+    monkeypatch.setattr(runs.runs, "_begun_by_its_own", ())
+
+    class Searched:
+        ahead = (3, 20)
+
+        def result(self) -> Fix:
+            return Fix(seen, (best,), best)
+
+        def so_far(self) -> Fix:
+            return Fix(seen, (best,), best, is_unfinished=True)
+
+    found = runs.runs._searched(cast("Search", Searched()))
+    assert not found.is_checked
+    said = "It was not tried with its own" if is_over else "It was begun, and not finished, with its own backend"
+    assert said in fix_report(found, width=200)
+    assert found.enough_within > 0
+    assert f"--within {found.enough_within} would probably do" in fix_report(found, width=200)
 
 
 @pytest.mark.parametrize(

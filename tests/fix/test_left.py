@@ -13,7 +13,7 @@ import torch
 from msgspec.structs import replace
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.edits import Apart, Lines, Setting
+from compiler_lens.facts.measured.edits import Apart, EndApart, Lines, Setting
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -249,6 +249,23 @@ def test_that_fix_has_no_edit_is_said_once(user: ModuleType) -> None:
     text = said(Fix(first, not_tried=mixed))
     assert text.count("fix has no edit") == text.count("(where nothing else is said, fix has no edit for it):") == 1
     assert "Not tried: enough was." in text
+
+
+def test_a_line_at_which_several_things_are_left_stands_once(user: ModuleType) -> None:
+    """Each of them is told below it; what the same words tell, once, with all that was tried."""
+    first = seen(user.drawn)
+    (offer,) = (one for one in first.offers if isinstance(one.edit, Lines))
+    (one, *_) = seen(user.timed).not_tried
+    assert one.target.at is not None
+    others = [replace(one, target=replace(one.target, kind=kind)) for kind in ("odd", "Odd", "strange")]
+    here = replace(offer, target=others[1].target)
+    tried = replace(first, targets=(here.target,), results=Results.DIFFER, difference=Difference("result", 0, 0))
+    trial = Trial((here,), {}, first.figures, tried, helps=False)
+    bare = replace(first, findings=(), targets=tuple(other.target for other in others), eager=())
+    text = said(Fix(bare, (trial,), not_tried=tuple(others)))
+    assert text.count(f"left_model.py:{one.target.at.line} {one.target.at.code}") == 1
+    assert (text.count(" Odd."), text.count(" Strange.")) == (1, 1)
+    assert "Odd. Tried: change 1 gives other results." in text
 
 
 def test_what_recompiles_is_left_with_the_values_that_changed(user: ModuleType) -> None:
@@ -552,8 +569,16 @@ def tried_for(*trials: Trial, best: Trial | None = None) -> dict[Offer, Came]:
             "but 1 more function runs eagerly: Block.forward, which hits the recompile limit",
         ),
         (OFFER, counted(1, 16, 5), Came.MORE_OF_ELSE, "fewer recompiles (22 → 5), but more graph breaks (15 → 16)"),
-        (MARK, counted(1, 2, 3), Came.TAKES_TOO_MUCH, "but it takes more out of graphs than that function"),
-        (MARK, replace(KEPT, figures=Figures(14, 22, 1)), Came.ENDS_TOO_LITTLE, "but it leaves more than half of what"),
+        (MARK, counted(1, 2, 3), Came.TAKES_TOO_MUCH, "but it takes more out of graphs than the function that"),
+        (
+            replace(MARK, edit=EndApart("net.py", "Net.forward", "x")), replace(KEPT, figures=Figures(14, 22, 1), operators=5),
+            Came.ENDS_TOO_LITTLE,
+            "but it leaves more than half of what hurts: too much for Net.forward to stay Python for good.",
+        ),
+        (
+            replace(MARK, edit=Lines("net.py", 3, ("def loss(y):",), ("@torch.compiler.disable", "def loss(y):"))),
+            counted(1, 2, 3), Came.TAKES_TOO_MUCH, "but it takes more out of graphs than loss.",
+        ),
         (MARK, replace(KEPT, figures=Figures(4, 9, 2), counts=Counts(1, 4, 2, 1, 9, 0.0)), Came.MORE_OF_ELSE, "1 more"),
     ],
 )  # fmt: skip
@@ -614,7 +639,7 @@ def test_what_raises_elsewhere_says_that_it_raises_and_where(difference: Differe
     ("changed", "came"),
     [
         ({"printed": OtherWords("a", "b")}, Came.PRINTS_OTHERS),
-        ({"is_one_sided": True}, Came.ONE_SIDED),
+        ({"unseen": (Setting("x = 1"),)}, Came.ONE_SIDED),
         ({"refuted_by": OtherCall(0, Inputs.ZEROS, Gave.ERROR, error="ValueError: no")}, Came.RAISES_WITH_OTHERS),
         ({"refuted_by": OtherCall(0, Inputs.ZEROS, Gave.OTHER, "result")}, Came.DIFFERS),
     ],

@@ -26,6 +26,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.other_inputs import (
+    CountedCall,
     Gave,
     Inputs,
     OtherCall,
@@ -34,6 +35,7 @@ from compiler_lens.facts.measured.other_inputs import (
     Taken,
     Untried,
     Way,
+    compared,
     sides,
 )
 from compiler_lens.measure.fix.inputs import made, not_made, ways
@@ -544,20 +546,52 @@ EARLY = """\
 
 
 @pytest.mark.parametrize(
+    ("inputs", "gave", "times"),
+    [
+        (Inputs.ZEROS, Gave.SAME, (2, 1)),
+        (Inputs.ZEROS, Gave.ERROR_IN_BOTH, (2, 0)),
+        (Inputs.ONE_ROW, Gave.OTHER, (2, 0)),
+        (Inputs.NAN, Gave.SAME, (2, 0)),  # both sides give a nan
+    ],
+)
+def test_only_lines_of_calls_that_gave_the_same_speak_for_a_change(
+    inputs: Inputs, gave: Gave, times: tuple[int, int]
+) -> None:
+    counted = {"train.py": {6: (2, 5)}}
+    ran = [CountedCall(call, Way(inputs), {"train.py": {6: 1, 7: 3}}) for call in (0, 1)]
+    found = compared(counted, ran, OtherInputs((OtherCall(1, inputs, gave),)))
+    assert found["train.py"][6] == times
+    assert found["train.py"].get(7, (0, 0)) == (0, 3 * times[1])
+
+
+ONE_WAY = "its test went one way only in all that could be compared: what it gives the other way is not known"
+
+
+@pytest.mark.parametrize(
     "case",
     [
         ("", "", ""),
         ("return x[:0]", "return x[:1]", "with other inputs (zeros) result 1 of call 1 differs"),
+        (
+            "keep = x > 0\n    if keep.sum() == 0:\n        return x[:0]",
+            "keep = torch.arange(len(x)) > 0\n    if keep.sum() == 0:\n        return x[:1]",
+            ONE_WAY,
+        ),
         pytest.param(
             (
                 "x > 0",
                 "~x.isnan()",
-                "its test went one way only, also with other inputs: what it gives the other way is not known",
+                ONE_WAY,
             ),
             marks=pytest.mark.long,
         ),
     ],
-    ids=["the same for no rows", "something else", "not known"],
+    ids=[
+        "the same for no rows",
+        "something else",
+        "something else for sizes that the program may not have",
+        "not known",
+    ],
 )
 def test_an_early_return_is_left_to_eager_only_where_both_ways_were_seen_to_be_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: tuple[str, str, str]

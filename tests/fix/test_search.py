@@ -502,6 +502,130 @@ def test_of_many_at_once_the_one_that_a_closer_look_refutes_is_found_by_halves()
     assert len(program.looks) <= 8
 
 
+class OneByOne(ManyLines):
+    """The same, of which one line is offered at a time: each shows once the one before is mended."""
+
+    def __call__(self, texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        found = super().__call__(texts, _offers)
+        return replace(found, offers=found.offers[:1])
+
+    def searched(self) -> Fix:
+        first = seen(len(self.offers), *self.offers)
+        first = replace(first, offers=first.offers[:1])
+        return Search(first, {"train.py": MANY_TEXT}, "train.py", self, confirm=self.look).result()
+
+
+@pytest.mark.parametrize("refuted", ["a", "b", "c", "d", "e", "f"])
+def test_of_a_refuted_patch_the_change_that_is_wrong_is_found_and_the_others_stay(refuted: str) -> None:
+    """Wherever it stands: not the last change is the wrong one because it is the last."""
+    program = OneByOne([many(name) for name in LETTERS], refuted=refuted)
+    found = program.searched()
+    assert made(found) == LETTERS.replace(refuted, "")
+    assert found.best is not None
+    assert found.best.is_checked
+    assert len(program.looks) <= 6, program.looks  # all, at most three of those made first, the rest, and no other
+    # What has it is not said to help: not what was run, but not looked at.
+    wrong = [one for one in found.tried if refuted in {o.target.at.code[0] for o in one.offers if o.target.at}]
+    assert not any(one.helps for one in wrong if len(one.offers) >= LETTERS.index(refuted) + 1)
+
+
+def test_of_a_refuted_patch_each_of_two_changes_that_are_wrong_is_found() -> None:
+    program = OneByOne([many(name) for name in LETTERS], refuted="be")
+    assert made(program.searched()) == "acdf"
+    assert len(program.looks) <= 8, program.looks
+
+
+def test_where_a_later_change_is_made_of_the_one_that_is_wrong_it_goes_on_from_what_was_right_before() -> None:
+    """The third line is written by the second change: without that one there is nothing to change."""
+    first, later = offer("a"), Offer(B.target, Lines("train.py", 3, ("b = 2",), ("b = 3",)))
+    program = Program({"211": seen(3, B), "221": seen(2, later), "231": seen(1), "131": seen(2)})
+    found = program.searched(seen(4, first), refuted=((B,),))
+    assert found.best is not None
+    assert found.best.offers == (first,)
+
+
+def test_what_brings_nothing_by_itself_is_not_taken_for_wrong_where_a_patch_is_looked_through() -> None:
+    """The first line alone ends nothing; with any other it does."""
+
+    class Beside(ManyLines):
+        def __call__(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+            found = super().__call__(texts, offers)
+            is_alone = "b = 1\nc = 1\nd = 1\ne = 1\nf = 1" in texts["train.py"]
+            return seen(len(self.offers), *found.offers) if is_alone else found
+
+    program = Beside(map(many, LETTERS), refuted="b")
+    assert made(program.searched()) == "acdef"
+    assert "211111" in program.looks
+
+
+def test_changes_whose_branch_went_one_way_are_left_out_at_once() -> None:
+    """Which they are is known: nothing has to be looked for."""
+    a, e = (replace(many(name), needs_both=True) for name in "ae")
+    offers = [a, *map(many, "bcd"), e, many("f")]
+
+    class OneWay(ManyLines):
+        def look(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+            unseen = tuple(one.edit for one in offers if one.needs_both)
+            seen = super().look(seen, texts, offers)
+            return replace(seen, results=Results.DIFFER, unseen=unseen) if unseen else seen
+
+    program = OneWay(offers)
+    assert made(program.searched()) == "bcdf"
+    assert program.looks == ["222222", "122212"]
+
+
+def test_what_is_ended_has_no_change_that_has_to_be_seen_on_both_sides_and_was_not() -> None:
+    def confirm(_seen: Observed, _texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        raise KeyboardInterrupt
+
+    a = replace(A, needs_both=True)
+    outcomes = {"211": seen(1, B), "121": seen(1, a), "221": seen(0)}
+    search = Search(seen(2, a, B), {"train.py": TEXT}, "train.py", Program(outcomes), confirm=confirm)
+    with pytest.raises(KeyboardInterrupt):
+        search.result()
+    found = search.so_far()
+    assert found.best is not None
+    assert found.best.offers == (B,)
+
+
+def test_what_is_ended_has_what_stood_beside_a_change_whose_branch_went_one_way() -> None:
+    a = replace(A, needs_both=True)
+    looked_at: list[tuple[Offer, ...]] = []
+
+    def confirm(seen: Observed, _texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        looked_at.append(offers)
+        if len(looked_at) > 1:
+            raise KeyboardInterrupt
+        return replace(seen, results=Results.DIFFER, unseen=(a.edit,))
+
+    outcomes = {"211": seen(1, B), "121": seen(1, a), "221": seen(0)}
+    search = Search(seen(2, a, B), {"train.py": TEXT}, "train.py", Program(outcomes), confirm=confirm)
+    with pytest.raises(KeyboardInterrupt):
+        search.result()
+    found = search.so_far()
+    assert looked_at == [(a, B), (B,)]
+    assert found.best is not None
+    assert (found.best.offers, found.is_unchecked) == ((B,), True)
+
+
+def test_what_is_ended_has_nothing_in_which_all_stands_that_was_refuted_together() -> None:
+    """Each of them is right beside others: it is not known which two must not stand together."""
+    looked_at: list[tuple[Offer, ...]] = []
+
+    def confirm(seen: Observed, _texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        looked_at.append(offers)
+        if len(looked_at) > 2:
+            raise KeyboardInterrupt
+        return replace(seen, results=Results.DIFFER) if {A, B} <= set(offers) else seen
+
+    outcomes = {"211": seen(3, B), "221": seen(2, C), "222": seen(0), "212": seen(1), "121": seen(3)}
+    search = Search(seen(4, A), {"train.py": TEXT}, "train.py", Program(outcomes), confirm=confirm)
+    with pytest.raises(KeyboardInterrupt):
+        search.result()
+    found = search.so_far()
+    assert found.best is None or not {A, B} <= set(found.best.offers)
+
+
 def test_of_many_at_once_the_next_offer_takes_the_place_of_one_that_does_not_help() -> None:
     offers = [many("a"), many("b", "3"), many("b"), many("c"), many("d", "4")]
     found = ManyLines(offers).searched()

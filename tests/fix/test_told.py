@@ -12,9 +12,10 @@ import torch
 from msgspec.structs import replace
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.edits import Apart, Lines, Setting
+from compiler_lens.facts.measured.edits import Apart, EndApart, Lines, Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.measured.time_for_all import enough_for_all
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.program import described
 from compiler_lens.recording.model import Figures, Recording, Results, SourceLine
@@ -97,6 +98,21 @@ def test_a_finding_that_no_change_is_about_is_told_beside_what_was_tried(user: M
     hurried = " ".join(fix_report(Fix(first, (trial,), is_unfinished=True, is_hurried=True), width=120).split())
     assert "Not all was tried: a third of the time that --within gives is kept for a closer look" in hurried
     assert "It was ended" not in hurried
+    assert "--within 600" not in hurried
+    hurried = fix_report(Fix(first, (trial,), is_unfinished=True, is_hurried=True, enough_within=600), width=400)
+    assert "--within 600 would probably do for all." in hurried
+
+
+@pytest.mark.parametrize(
+    ("seconds", "runs", "waiting", "enough"),
+    [(39, 13, 4, 180), (195, 20, 6, 900), (195, 0, 1, 5400), (9000, 30, 2, 28800)],
+)
+def test_how_long_would_do_is_estimated_from_runs_that_were_made_and_wait(
+    seconds: float, runs: int, waiting: int, enough: int
+) -> None:
+    found = enough_for_all(seconds, runs, waiting, 0.35)
+    assert found == enough
+    assert found > seconds / (1 - 0.35) * (runs + waiting) / max(runs, 1)
 
 
 def test_of_functions_in_parts_the_name_says_so(user: ModuleType) -> None:
@@ -104,9 +120,12 @@ def test_of_functions_in_parts_the_name_says_so(user: ModuleType) -> None:
     first = replace(observed(recorded(lambda: None), Ownership()), calls=1)
     seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
     lines = ("print(x.sum().item())", "print(x.mean().item())")
+    ends = (Offer(Target(None, "break"), EndApart(FILE, "Net.forward", line)) for line in lines)
     apart = (Offer(Target(None, "break"), Apart(FILE, "Net.forward", (line,))) for line in lines)
-    trials = tuple(Trial((one,), {}, Figures(1, 0, 0), seen, helps=False) for one in apart)
+    trials = tuple(Trial((one,), {}, Figures(1, 0, 0), seen, helps=False) for one in (*apart, *ends))
     shown = " ".join(fix_report(Fix(first, trials), width=140).split())
+    assert all(f"def forward_computed(…): … before {line}" in shown for line in lines)
+    assert "……" not in shown
     assert all(f"def forward(…) in parts, without {line}" in shown for line in lines)
 
 

@@ -225,7 +225,8 @@ def _fixes() -> Iterator[fix.Fix]:
         fix.Trial(offers[:2], after, first.figures, best, helps=True),
     )
     reasons = list(fix.NotTriedBecause)
-    others = [fix.Target(places[5], f"item {n}") for n in range(9)]
+    lines = [places[5], *(SourceLine(file, 6 + n, "forward", f"y = y.item() + {n}") for n in range(8))]
+    others = [fix.Target(at, f"item {n}") for n, at in enumerate(lines)]
     not_tried = tuple(
         fix.NotTried(one, "Do it outside." if n else "", reasons[n % 5]) for n, one in enumerate((last, *others))
     )

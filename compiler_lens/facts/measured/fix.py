@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
+from compiler_lens.facts.measured.each_call import AtEachCall
 from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Split, Texts, patch
 from compiler_lens.facts.measured.other_inputs import OtherCall, OtherInputs, Taken
 from compiler_lens.facts.measured.printed import OtherWords
@@ -189,9 +190,24 @@ class Observed(Struct, frozen=True):
     kept_out: tuple[str, ...] = ()  # of each break at a call of a function that is kept out of the compiler, its name
     others: OtherInputs = OtherInputs()  # calls with other inputs than the program's own
     refuted_by: OtherCall | None = None  # the first of them that speaks against what was changed
-    is_one_sided: bool = False  # a branch that was changed went one way in all calls: nothing is known of the other
+    unseen: tuple[
+        Edit, ...
+    ] = ()  # changes whose branch went one way in all that was compared: nothing is known of the other
     printed: OtherWords | None = None  # what the program then prints otherwise
+    at_each_call: tuple[
+        AtEachCall, ...
+    ] = ()  # functions that each call has compiled again: few calls more, and they run eagerly
     drawn_at: SourceLine | None = None  # the first line of which compiled code draws random numbers, as Inductor does
+
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether a branch that was changed went one way in all that was compared."""
+        return bool(self.unseen)
+
+    @property
+    def recompiled(self) -> tuple[RecompileReport, ...]:
+        """What is known of each function that was compiled again."""
+        return tuple(one.evidence for one in self.findings if isinstance(one.evidence, RecompileReport))
 
     @property
     def broken(self) -> frozenset[tuple[str, str, str]]:
@@ -209,7 +225,12 @@ class Observed(Struct, frozen=True):
         """What hurts most first; a program that raises hurts more than any other."""
         if self.figures is None or self.counts is None:
             return (1,)
-        return (0, self.figures.eager_functions, *self.counts.cost[:-1])
+        return (0, self.eager_sooner_or_later, *self.counts.cost[:-1])
+
+    @property
+    def eager_sooner_or_later(self) -> int:
+        """How many functions run eagerly, or would after a few calls more."""
+        return (self.figures.eager_functions if self.figures else 0) + len(self.at_each_call)
 
     def spares(self, before: Observed) -> bool:
         """Return whether there are fewer graph breaks or recompiles than before, and no more of what else hurts.
@@ -280,7 +301,8 @@ class NotCompiledBecause(Enum):
 
     LATE = "late"  # it was not done in time
     RAISES = "raises"  # for the program as it is as well
-    ENDED = "ended"  # somebody ended it before that
+    ENDED = "ended"  # somebody ended it before that, or its time was over
+    BEGUN = "begun"  # the same, while that ran
 
 
 class OwnBackend(Struct, frozen=True):
@@ -312,13 +334,14 @@ class Fix(Struct, frozen=True):
     sides: Taken = Taken()  # of the branches that the best trial changes
     is_unfinished: bool = False  # it was ended before all was tried
     is_hurried: bool = False  # and that because time is kept for a closer look at the best
+    enough_within: int = 0  # seconds that would probably do, where its time was over
     is_unchecked: bool = False  # and before the best was looked at closer
     own_backend: OwnBackend | None = None  # None: nothing in the best asks for a run with it
 
     @property
     def is_checked(self) -> bool:
         """Whether the best was looked at as closely as it is meant to be."""
-        ended = (NotCompiledBecause.ENDED, NotCompiledBecause.LATE)
+        ended = (NotCompiledBecause.ENDED, NotCompiledBecause.BEGUN, NotCompiledBecause.LATE)
         return not (self.is_unchecked or (self.own_backend is not None and self.own_backend.because in ended))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
@@ -10,6 +11,7 @@ from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Spl
 from compiler_lens.facts.measured.fix import Observed, Offer
 from compiler_lens.facts.measured.marked_inside import Inside
 
+_DEFINED = re.compile(r"\bdef (\w{1,200})\(")
 Place = tuple[str, str | int]  # a file, and a function of it by its name, or by its line where it has a mark
 
 # Operators of a graph that make up for one more launch of it and for the function in parts that it takes. About 14 take
@@ -33,6 +35,14 @@ def kept_from_graphs(offers: Iterable[Offer]) -> AbstractSet[Place]:
 def is_mark(edit: Edit) -> bool:
     """Return whether it is `torch.compiler.disable` on a function."""
     return isinstance(edit, Lines) and ".compiler.disable" in edit.title and edit.title.startswith("@")
+
+
+def function_of(edit: Edit) -> str:
+    """Return the name of the function that an edit keeps in Python; empty where it keeps none, or does not show it."""
+    if isinstance(edit, Split | EndApart | Apart | Inside):
+        return edit.name
+    found = _DEFINED.search("\n".join(edit.before)) if isinstance(edit, Lines) and is_mark(edit) else None
+    return found[1] if found else ""
 
 
 def _of(edit: Edit) -> Iterator[Place]:
@@ -59,7 +69,7 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
     not_given = {one.edit.name for one in made if isinstance(one.edit, Inside)}
     kept_out = [name for name in seen.kept_out if name not in not_given]
     aside = counts.recompiles - counts.benign_recompiles + len(kept_from_graphs(made)) + len(frozenset(kept_out))
-    eager = (0, figures.eager_functions, counts.eager_frames)
+    eager = (0, seen.eager_sooner_or_later, counts.eager_frames)
     return *eager, unmeant, aside, min(breaks - unmeant, len(kept_out)), counts.benign_recompiles
 
 

@@ -109,6 +109,14 @@ class OtherCall(Struct, frozen=True):
         return KINDS.index(self.kind) if self.kind in KINDS else -1
 
 
+class CountedCall(Struct, frozen=True):
+    """How often lines ran in one call with other inputs, without a change."""
+
+    call: int  # outermost calls of the program itself before it
+    made_by: Way
+    lines: Mapping[str, Mapping[int, int]]  # by file and number
+
+
 class Untried(Enum):
     """Why there are no calls with other inputs."""
 
@@ -215,6 +223,22 @@ def sides(places: Iterable[SourceLine], texts: Texts, counted: Counted) -> tuple
     """
     found = (_sides(place, texts.get(place.file, ""), counted.get(place.file, {})) for place in dict.fromkeys(places))
     return tuple(one for one in found if one is not None)
+
+
+def compared(counted: Counted, calls: Iterable[CountedCall], others: OtherInputs) -> Counted:
+    """Return how often lines ran in calls that say something of a change: the program's own, and others that are equal.
+
+    Not where both raised, or something else was computed. With a nan both sides of a branch may give nothing but that.
+    """
+    equal = {(one.call, one.made_by) for one in others.calls if one.gave is Gave.SAME and one.inputs is not Inputs.NAN}
+    found = {file: {line: (own, 0) for line, (own, _) in lines.items()} for file, lines in counted.items()}
+    for one in calls:
+        for file, lines in one.lines.items() if (one.call, one.made_by) in equal else ():
+            known = found.setdefault(file, {})
+            for line, times in lines.items():
+                own, other = known.get(line, (0, 0))
+                known[line] = own, other + times
+    return found
 
 
 def _sides(place: SourceLine, text: str, counted: Mapping[int, tuple[int, int]]) -> Sides | None:

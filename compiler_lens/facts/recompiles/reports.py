@@ -258,5 +258,5 @@ def _of_limit(cause: RecompileCause, name: str) -> RecompileCause:
 def _allowed(compilations: Sequence[Compilation]) -> int:
     """Return how many compilations of a frame torch keeps, as it was set when the last one began."""
     config = next((c.config for c in reversed(compilations) if c.config is not None), {})
-    told = next((config[name] for name in _LIMITS if name in config), "")
+    told = next((value for name, value in config.items() if name.rpartition(".")[2] in _LIMITS), "")
     return int(told) if told.isdigit() else _DEFAULT_LIMIT

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree
-from compiler_lens.facts.measured.other_inputs import Counted, Unmade, Untried, Way
+from compiler_lens.facts.measured.other_inputs import Counted, CountedCall, Unmade, Untried, Way
 from compiler_lens.measure.fix.inputs import made, not_made, ways
 from compiler_lens.measure.fix.objects import Named, generators, held, roots_of
 from compiler_lens.measure.fix.results import Keeper, Kept, keep_changed, looked_into, packed
@@ -62,6 +62,14 @@ class CountedLines:
         for file, line, own, other in counts:
             known = self._counts.setdefault((file, line), [0, 0])
             known[:] = known[0] + own, known[1] + other
+
+    @staticmethod
+    def of(call: int, way: Way, counts: Iterable[tuple[str, int, int, int]]) -> CountedCall:
+        """Return what was counted in one call with other inputs."""
+        lines: dict[str, dict[int, int]] = {}
+        for file, line, _, other in counts:
+            lines.setdefault(file, {})[line] = other
+        return CountedCall(call, way, lines)
 
     def forget(self) -> None:
         """Count from nothing."""
@@ -111,6 +119,7 @@ class OtherCalls:
         self.keeper = Keeper()
         self.lost: list[tuple[int, Way]] = []  # calls that did not come to their end
         self.unmade: list[Unmade] = []
+        self.counted: list[CountedCall] = []  # how often lines ran in each
         self._lines = lines
         self._is_compiled = is_compiled
         self._made: dict[int, int] = {}  # calls of each function, by its number
@@ -143,8 +152,7 @@ class OtherCalls:
         while left and self._seconds + time.perf_counter() - begun <= _SECONDS:
             calls = partial(self._in_a_copy, _Asked(function, call, given, reached, tuple(left), self._is_compiled))
             for message in told_by_a_copy(calls, _SILENCE):
-                self._hear(message)
-                left.pop(0)
+                self._hear(message, call, left.pop(0))
             # Where not all are told, the copy came to its end in the first one that is left.
             self.lost += [(call, one) for one in left[:1]]
             left = left[1:]
@@ -154,10 +162,11 @@ class OtherCalls:
     def _is_wanted(self, way: Way) -> bool:
         return not self._is_compiled or (way.inputs.is_alike and way.inputs.has_other_tensors)
 
-    def _hear(self, message: bytes) -> None:
+    def _hear(self, message: bytes, call: int, way: Way) -> None:
         kept, counts = torch.load(io.BytesIO(message), weights_only=True)
         self.keeper.kept += [Kept(*one) for one in kept]
         self._lines.add(counts)
+        self.counted += [CountedLines.of(call, way, counts)] if counts else []
 
     def _in_a_copy(self, asked: _Asked, tell: Tell) -> None:
         torch.set_num_threads(1)  # the threads of this process were not copied

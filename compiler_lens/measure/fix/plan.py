@@ -8,8 +8,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from compiler_lens.facts.measured.called import Called
+from compiler_lens.facts.measured.each_call import Calls
 from compiler_lens.facts.measured.fix import Difference
-from compiler_lens.facts.measured.other_inputs import Counted, OtherInputs
+from compiler_lens.facts.measured.other_inputs import Counted, CountedCall, OtherInputs
 from compiler_lens.recording.model import Results, SourceLine
 
 RECORDING, RESULTS, OUTCOME = "run.clens", "results.pt", "outcome.json"  # in a trial's folder
@@ -65,6 +66,7 @@ class Outcome(Struct, frozen=True):
     script: str = ""  # the file that the program begins with
     loaded: tuple[str, ...] = ()  # files of the modules that it imported, where it ran as it is
     calls: int = 0
+    calls_of: tuple[Calls, ...] = ()  # the same of each function
     results: Results = Results.UNKNOWN
     difference: Difference | None = None
     unsure: tuple[str, ...] = ()  # names of what objects hold, and is another than in the reference
@@ -74,6 +76,7 @@ class Outcome(Struct, frozen=True):
     called: tuple[Called, ...] = ()
     others: OtherInputs = OtherInputs()
     counted: Counted = {}
+    counted_calls: tuple[CountedCall, ...] = ()  # the same of each call with other inputs
     error: str = ""
     is_inductor: bool = False  # all that torch.compile was given is for Inductor
     is_met: bool = False  # another run at the same time would meet what it does outside of its process

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _PLAN = "plan.json"
-_LAST_STRETCH = 0.35  # of the time for all runs
+LAST_STRETCH = 0.35  # of the time for all runs
 _KILLED = 10.0  # seconds, after which it is not waited for what was killed
 _TAIL = 4_000  # bytes of what a program said last
 _MOST = 1 << 21  # bytes of what it printed
@@ -83,9 +83,10 @@ class Processes:
     """
 
     def __init__(self, python: Sequence[str], home: str, environment: Mapping[str, str], limits: Limits) -> None:
+        self._first = time.monotonic()
         within = math.inf if limits.within is None else limits.within
-        self._last = time.monotonic() + within
-        self._end = self._last if math.isinf(within) else self._last - _LAST_STRETCH * within
+        self._last = self._first + within
+        self._end = self._last if math.isinf(within) else self._last - LAST_STRETCH * within
         self._command = [*python, "-c", _START, home]
         self._environment, self._timeout, self._jobs = dict(environment), limits.timeout, limits.jobs
         self._server: subprocess.Popen[bytes] | None = None
@@ -105,6 +106,16 @@ class Processes:
         for one in self._begun:  # with what these have started
             _end(one.process)
         self._stack.close()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds that have gone by since it was made."""
+        return time.monotonic() - self._first
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over, so that no run begins."""
+        return time.monotonic() >= self._end
 
     def begin_last_stretch(self) -> None:
         """Run on until the time for all runs is over: until here a part of it is kept for what comes last."""
@@ -133,21 +144,21 @@ class Processes:
 
         Raises `OutOfTime` once the time for all runs is over, or all but what is kept of it.
         """
-        if time.monotonic() >= self._end:
+        if self.is_over:
             raise OutOfTime
         seconds = min(self._timeout, longest or self._timeout)
         if self._server:
             begun = self._taken(plan) or self._fork(plan, seconds)
             is_alone = begun.plan is plan and not (self._begun or self._expected)
             status = self._waited(begun)
-            if status is None and not is_alone and time.monotonic() < self._end:
+            if status is None and not (is_alone or self.is_over):
                 self.expect([], seconds)  # others took the time that it has when it runs alone
                 begun = self._fork(replace(plan, folder=f"{plan.folder}-alone"), seconds)
                 status = self._waited(begun)
             plan, seconds = begun.plan, begun.seconds
         else:
             status = self._fresh(plan, min(seconds, self._end - time.monotonic()))
-        if status is None and time.monotonic() >= self._end:
+        if status is None and self.is_over:
             raise OutOfTime
         return _ended(plan, status, seconds)
 

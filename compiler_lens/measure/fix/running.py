@@ -135,6 +135,7 @@ class _Run(Struct, frozen=True):
             _script(self.plan),
             () if self.plan.reference else _loaded(),
             self.watch.calls,
+            self.watch.calls_of,
             said=tuple(self.log.said),
             called=self.observer.called,
             counted=self.lines.counted,
@@ -176,6 +177,7 @@ class _Run(Struct, frozen=True):
         plan = self.plan
         if self.others is None:
             return replace(outcome, others=OtherInputs(untried=impossible()))
+        outcome = replace(outcome, counted_calls=tuple(self.others.counted))
         kept, made = self.others.keeper.kept, OtherInputs(lost=len(self.others.lost), unmade=tuple(self.others.unmade))
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)

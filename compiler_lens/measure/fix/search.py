@@ -115,11 +115,14 @@ class Search:
     def _pass_over_suspects(self) -> None:
         """Take it that no change helps, before it is looked at, that may be what made others give something else."""
         checked = [one for one in self._tried if one.offers in self._confirmed]
-        vouched = {offer for one in checked if one.helps for offer in one.offers}
-        refuted = [one for one in checked if one.observed.results is Results.DIFFER]
-        suspects = {offer for one in refuted for offer in one.offers} - vouched
+        refuted = [set(_suspects(one)) for one in checked if one.observed.results is Results.DIFFER]
+        vouched = {o for one in checked if one.observed.results is not Results.DIFFER for o in one.offers}
+        # Where each of them is right beside others, it is not known which must not stand together.
+        suspects = set[Offer]().union(*((one - vouched) or one for one in refuted))
         for place, trial in enumerate(self._tried):
-            if trial.offers not in self._confirmed and suspects.intersection(trial.offers):
+            if trial.offers not in self._confirmed and (
+                suspects.intersection(trial.offers) or any(one.needs_both for one in trial.offers)
+            ):
                 self._tried[place] = replace(trial, helps=False)
 
     def without_unknown(self, why: str | OtherCall) -> Fix:
@@ -198,6 +201,8 @@ class Search:
             best = min(launches_less(best, helping), key=lambda one: one.observed.launches, default=best)
             best = min(runs_more(best, helping, self._first.observed), key=preferred, default=best)
             is_confirmed = self._is_confirmed(best.offers)
+            if not is_confirmed:
+                self._without_culprits(best.offers)
             found = self._tried[self._place(best.offers)]
             if is_confirmed and found.observed.whole_cost == best.observed.whole_cost:  # a closer look may count more
                 return found
@@ -213,25 +218,91 @@ class Search:
             return trial.helps
         observed = self._confirm(state.observed, state.texts, offers)
         self._confirmed.add(offers)
-        is_less = observed.whole_cost < self._first.observed.whole_cost  # as far as a closer look counts
+        # What counts more in a closer look may be no gain; what counts the same is what it was.
+        cost = observed.whole_cost
+        is_less = cost < self._first.observed.whole_cost or cost <= state.observed.whole_cost
         helps = trial.helps and observed.results is not Results.DIFFER and is_less
         self._states[offers] = self._by_texts[frozenset(state.texts.items())] = replace(state, observed=observed)
         self._tried[place] = replace(trial, observed=observed, helps=helps, is_checked=True)
-        if not helps and (len(offers) == 1 or offers[:-1] in self._confirmed):
+        if trial.helps and not helps and (len(offers) == 1 or self._is_vouched_for(offers[:-1])):
             self._failed.add(offers[-1].edit)
         return helps
+
+    def _is_vouched_for(self, offers: tuple[Offer, ...]) -> bool:
+        """Whether some offers were looked at closer, and are right."""
+        return offers in self._confirmed and self._states[offers].observed.results is not Results.DIFFER
+
+    def _is_refuted(self, offers: tuple[Offer, ...]) -> bool:
+        """Whether some offers were looked at closer, and give something else."""
+        return offers in self._confirmed and self._states[offers].observed.results is Results.DIFFER
+
+    def _without_culprits(self, offers: tuple[Offer, ...]) -> State | None:
+        """Find which of several changes a closer look speaks against; return the program with the others, if right.
+
+        None where that does not show. Changes were made one after the other, and a later one may need an earlier one:
+        so of those made first so many are looked at as are half of what is in doubt, until one is left.
+        """
+        begun = None
+        while len(offers) > 1 and self._is_refuted(offers):
+            right, rest = self._told_apart(offers)
+            begun = self._states.get(right) or begun
+            _, rest = self._made(self._first, rest)
+            found = self._state_with(rest) if rest and rest != right else None
+            if found is None or found.observed.error:
+                break
+            offers = found.offers
+            if self._is_confirmed(offers):
+                return self._states[offers]
+        return begun
+
+    def _told_apart(self, offers: tuple[Offer, ...]) -> tuple[tuple[Offer, ...], tuple[Offer, ...]]:
+        """Take the changes that are wrong among some for that; return which are right, and all others; or nothing."""
+        unseen = self._states[offers].observed.unseen
+        if unseen:
+            self._fail(*((one,) for one in offers if one.edit in unseen))
+            return (), tuple(one for one in offers if one.edit not in unseen)
+        right, wrong = self._narrowed(offers)
+        if wrong - right != 1:
+            return (), ()
+        self._fail(offers[:wrong])
+        return offers[:right], (*offers[:right], *offers[wrong:])
+
+    def _narrowed(self, offers: tuple[Offer, ...]) -> tuple[int, int]:
+        """Return how many of the first of refuted offers are right, and of how many more they are not."""
+        wrong = next((size for size in range(1, len(offers)) if self._is_refuted(offers[:size])), len(offers))
+        right = max((size for size in range(1, wrong) if self._is_vouched_for(offers[:size])), default=0)
+        doubtful = set(range(right + 1, wrong))
+        while doubtful:
+            size = min(doubtful, key=lambda one: abs(2 * one - right - wrong))
+            doubtful.discard(size)
+            found = self._state_with(offers[:size])
+            if found is None or found.observed.error or found.observed.results is Results.DIFFER:
+                continue  # it was run without the others, and is wrong for another reason
+            self._is_confirmed(found.offers)
+            right, wrong = (right, size) if self._is_refuted(found.offers) else (size, wrong)
+            doubtful &= set(range(right + 1, wrong))
+        return right, wrong
+
+    def _fail(self, *several: tuple[Offer, ...]) -> None:
+        """Take it that of each of these offers the last is wrong, and so is what has all of them."""
+        self._failed.update(offers[-1].edit for offers in several)
+        for place, trial in enumerate(self._tried):
+            if any(set(offers) <= set(trial.offers) for offers in several):
+                self._tried[place] = replace(trial, helps=False)
 
     def _walked(self, first: State) -> State:
         """Return what comes of a state once nothing improves.
 
-        A closer look takes longer than a trial, so only the last state gets one. Where that refutes it, all is gone
-        through again, with a look at each state: what was tried is known then.
+        A closer look takes longer than a trial, so only the last state gets one. Where that refutes it, it goes on
+        without the change that is wrong. Where it does not show which one is, all is gone through again, with a look
+        at each state: what was tried is known then.
         """
         last = self._walk(first)
-        if last is first or self._is_careful or self._is_confirmed(last.offers):
-            return last
-        self._is_careful = True
-        return self._walk(first)
+        while not (last is first or self._is_careful or self._is_confirmed(last.offers)):
+            rest = self._without_culprits(last.offers)
+            self._is_careful = rest is None
+            last = self._walk(rest or first)
+        return last
 
     def _walk(self, state: State) -> State:
         while (better := self._round(state) or self._last_round(state)) is not None:
@@ -462,7 +533,7 @@ class Search:
         for trial in self._tried:
             *others, last = trial.offers
             before = self._states.get(tuple(others)) if others else self._first
-            is_plain = not (last.is_last_resort or last.needs_both)
+            is_plain = not (last.is_last_resort or last.needs_both or last.edit in self._failed)
             if before is None:  # several were made at once, and it does not show what the last of them did
                 continue
             if trial.helps and is_plain and trial.observed.cost < before.observed.cost:
@@ -660,6 +731,12 @@ class Search:
         if now.cost != before.cost:
             return now.spares(before) if only_says_so(added, now, before) else now.cost < before.cost
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
+
+
+def _suspects(refuted: Trial) -> Iterable[Offer]:
+    """Return which of refuted offers may be wrong: those whose branch went one way, if all else was the same."""
+    seen = refuted.observed
+    return [one for one in refuted.offers if one.edit in seen.unseen or not seen.unseen or seen.refuted_by]
 
 
 def _without_each(trial: Trial, needless: Iterable[Offer]) -> Iterable[tuple[Offer, ...]]:

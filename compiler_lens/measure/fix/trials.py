@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.called import Called, named
+from compiler_lens.facts.measured.each_call import at_each_call
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Texts
 from compiler_lens.facts.measured.fix import (
     Difference,
@@ -27,11 +28,21 @@ from compiler_lens.facts.measured.fix import (
 )
 from compiler_lens.facts.measured.marked_inside import Inside, as_written
 from compiler_lens.facts.measured.offers import observed
-from compiler_lens.facts.measured.other_inputs import Counted, OtherCall, OtherInputs, Taken, Untried, sides
+from compiler_lens.facts.measured.other_inputs import (
+    Counted,
+    CountedCall,
+    OtherCall,
+    OtherInputs,
+    Taken,
+    Untried,
+    compared,
+    sides,
+)
 from compiler_lens.facts.measured.printed import Known, known
+from compiler_lens.facts.measured.time_for_all import enough_for_all
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import ALL, RESULTS, Plan, Program
-from compiler_lens.measure.fix.process import Ended, OutOfTime, Processes
+from compiler_lens.measure.fix.process import LAST_STRETCH, Ended, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
@@ -71,6 +82,7 @@ class _Others(Struct, frozen=True):
 
     reference: str  # the file of results
     counted: Counted  # how often lines ran
+    counted_calls: tuple[CountedCall, ...]  # in each call
     calls: int  # of the program's own, that were made
     untried: Untried | None = None
 
@@ -103,6 +115,7 @@ class _Runs:
         self._compiled: _Compiled | None = None  # once that gives something else with other inputs
         self._search: Search | None = None
         self._by_backend: dict[tuple[Offer, ...], OwnBackend | Refused] = {}  # what the program's own made of changes
+        self._begun_by_its_own: tuple[Offer, ...] = ()  # of the last run with that
         self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
 
     def result(self) -> Fix:
@@ -189,10 +202,12 @@ class _Runs:
 
     def _searched(self, search: Search) -> Fix:
         """Search to the end, or until somebody ends it, or the time for it is over."""
+        enough = 0
         try:
             try:
                 found = search.result()
             except OutOfTime:
+                enough = self._enough_for(search)
                 self._processes.begin_last_stretch()
                 # First what may make a program raise: dividing functions takes what time there is.
                 own = self._with_own_backend(search.best, _OWN_BACKEND / 2)
@@ -205,11 +220,23 @@ class _Runs:
                 found = search.without_unknown(own) if isinstance(own, Refused) else search.without_inside()
                 own, written = self._with_own_backend(found.best), self._written(found.best)
             found = _with_best(found, written)
-        except (KeyboardInterrupt, OutOfTime):
+        except (KeyboardInterrupt, OutOfTime) as ended:
+            enough = max(enough, self._enough_for(search) if isinstance(ended, OutOfTime) else 0)
             found = _unchecked_as_written(search.so_far())
-            is_unknown = found.best is not None and any(offer.gives_unknown for offer in found.best.offers)
-            own = OwnBackend(because=NotCompiledBecause.ENDED) if is_unknown else None
-        return replace(found, own_backend=own)
+            own = self._by_its_own_so_far(found.best)
+        return replace(found, own_backend=own, enough_within=enough)
+
+    def _enough_for(self, search: Search) -> int:
+        near, _ = search.ahead
+        return enough_for_all(self._processes.elapsed, self._number, near + 1, LAST_STRETCH)
+
+    def _by_its_own_so_far(self, best: Trial | None) -> OwnBackend | None:
+        """Return what is known of the best with the program's own backend, where no more is tried."""
+        if best is None or not any(offer.gives_unknown for offer in best.offers):
+            return None
+        known, is_begun = self._by_backend.get(best.offers), self._begun_by_its_own == best.offers
+        because = NotCompiledBecause.BEGUN if is_begun else NotCompiledBecause.ENDED
+        return known if isinstance(known, OwnBackend) else OwnBackend(because=because)
 
     def _written(self, best: Trial | None) -> Trial | None:
         """Return a trial with the texts that the user is to have; None where these do not do what was tried."""
@@ -243,6 +270,8 @@ class _Runs:
 
     def _compiled_by_its_own(self, best: Trial, longest: float) -> OwnBackend | Refused:
         self._tell_of(best.offers, "with the program's own backend")
+        if not self._processes.is_over:
+            self._begun_by_its_own = best.offers
         ended = self._run_by_its_own(self._plan(best.texts, best.offers), longest)
         names = tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
         if not ended.outcome.error or ended.is_late:
@@ -275,11 +304,17 @@ class _Runs:
         places = self._places(one for one in best.offers if not isinstance(one.edit, (EndApart, Apart)))
         return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
 
-    def _is_one_sided(self, offers: tuple[Offer, ...], others: _Others) -> bool:
-        """Whether a change that has to be seen on both sides of its branch was seen on one alone."""
-        places = self._places(one for one in offers if one.needs_both)
-        taken = sides(places, self._texts, others.counted)
-        return len(taken) < len(places) or any(one.is_one_sided for one in taken)
+    def _unseen(self, offers: tuple[Offer, ...], known: _Others, others: OtherInputs) -> tuple[Edit, ...]:
+        """Return the changes that have to be seen on both sides of their branch, and were on one alone.
+
+        Seen is what gave the same with them and without them.
+        """
+        asked = [one for one in offers if one.needs_both]
+        counted = compared(known.counted, known.counted_calls, others) if asked else {}
+        taken = [sides(self._places([one]), self._texts, counted) for one in asked]
+        return tuple(
+            one.edit for one, seen in zip(asked, taken, strict=True) if not seen or any(s.is_one_sided for s in seen)
+        )
 
     def _places(self, offers: Iterable[Offer]) -> Sequence[SourceLine]:
         """Return the lines of the user's files that offers are about, each once."""
@@ -403,9 +438,9 @@ class _Runs:
             is_made = bool(ended.outcome.calls)
             others = ended.outcome.others.but(known.unsure) if is_made else OtherInputs(untried=Untried.ENDED)
         refuted_by = others.against(may_raise=any(offer.may_raise for offer in offers))
-        is_one_sided = self._is_one_sided(offers, self._others)
-        found = replace(seen, others=others, refuted_by=refuted_by, is_one_sided=is_one_sided)
-        if refuted_by or is_one_sided:
+        unseen = self._unseen(offers, self._others, others)
+        found = replace(seen, others=others, refuted_by=refuted_by, unseen=unseen)
+        if refuted_by or unseen:
             found = replace(found, results=Results.DIFFER)
         return self._noted(found, self._recording_of(seen))
 
@@ -464,7 +499,8 @@ class _Runs:
         plan = replace(plan, is_eager=True, count_lines=frozenset(self._texts))
         outcome = self._processes.run(plan, self._longest).outcome
         untried = outcome.others.untried if outcome.calls else Untried.ENDED
-        return _Others(self._results(), outcome.counted, outcome.calls, Untried.OWN_INPUTS if is_own else untried)
+        untried = Untried.OWN_INPUTS if is_own else untried
+        return _Others(self._results(), outcome.counted, outcome.counted_calls, outcome.calls, untried)
 
     def _compiled_as_it_is(self, others: _Others) -> _Compiled:
         """Make calls with other inputs of the program as it is, compiled: what is wrong without a change is not its."""
@@ -507,6 +543,7 @@ class _Runs:
             error=outcome.error,
             error_line=outcome.error_line,
             calls=outcome.calls,
+            at_each_call=at_each_call(ended.recording, outcome.calls_of, seen.recompiled),
             operators=outcome.operators,
             launches=outcome.launches,
         )

@@ -9,20 +9,24 @@ import itertools
 import sys
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 from torch.nn.modules import module as modules
 
-from compiler_lens.capture.torch_api import dynamo
+from compiler_lens.capture.sources import decorated
+from compiler_lens.capture.torch_api import asked, dynamo
 from compiler_lens.capture.torch_api.measuring import pytree, version_of
 from compiler_lens.capture.torch_api.places import Function, put_in
+from compiler_lens.facts.measured.each_call import Calls
 from compiler_lens.measure.fix.objects import Named, generators, held, roots_of
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls
 from compiler_lens.measure.fix.results import Keeper
 from compiler_lens.measure.program import leaves
+from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.own_files import is_own
 
 _MOST_NODES = 100_000  # of an autograd graph
@@ -104,6 +108,7 @@ class Watch:
         self._is_begun = False  # a compiled function was called
         self._is_noisy = is_noisy
         self._functions: dict[int, Function] = {}  # that torch.compile made
+        self._calls_of: Counter[tuple[CodeType, str]] = Counter()  # by what their authors wrote
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -116,6 +121,14 @@ class Watch:
         finally:
             for step in (*undo, self._hooks.take_out):
                 step()
+
+    @property
+    def calls_of(self) -> tuple[Calls, ...]:
+        """How many of the calls were of each function."""
+        return tuple(
+            Calls(SourceLine(code.co_filename, code.co_firstlineno, name.replace("<locals>.", "")), calls)
+            for (code, name), calls in self._calls_of.items()
+        )
 
     def keep_state(self) -> None:
         """Keep gradients, parameters and buffers as they are in the end."""
@@ -166,6 +179,7 @@ class Watch:
             self._here.is_inside = True
             try:
                 self._functions.setdefault(id(compiled), dynamo.as_written(compiled)[0])
+                self._calls_of.update(_written(self._functions[id(compiled)]))
                 with self._hooks.out():
                     if self._others is not None:
                         self._others.before(compiled, self.calls, (args, kwargs), self._leaves_of)
@@ -237,6 +251,17 @@ class Watch:
         # One for each: what has none in one run and has one in another differs.
         every = (*self._state.values(), *self._given, *self._reached)
         self.keeper.keep("gradient", self.calls, [tensor.grad for tensor in every if tensor.is_leaf])
+
+
+def _written(function: Function) -> Iterable[tuple[CodeType, str]]:
+    """Return the code of what an author wrote, and its name: of a module its forward, without decorators."""
+    called = asked.whose_call(function)
+    chain = [] if isinstance(called, torch.nn.Module) else decorated(called)[-1:]
+    # A module whose forward is decorated torch gives a wrapper of its own.
+    within = next((asked.whose_call(vars(one).get("__wrapped__")) for one in chain), called)
+    if isinstance(within, torch.nn.Module):
+        chain = decorated(within.forward)[-1:]
+    return [(one.__code__, one.__qualname__) for one in chain]
 
 
 def _round_otherwise(tensors: Iterable[torch.Tensor]) -> None:

@@ -109,7 +109,7 @@ _UNTRIED = {
 _ENDED = "It was ended before all was tried: what stands here is the best of what was."
 _HURRIED = (
     "Not all was tried: a third of the time that --within gives is kept for a closer look at the best, which stands"
-    " here. With more time it tries more."
+    " here."
 )
 _OF_PARTS = (
     "Compiled code that calls a function which is Python from now on breaks its graph there; `fullgraph=True` does not"
@@ -121,6 +121,7 @@ _NOT_COMPILED = {
     NotCompiledBecause.LATE: "It was not tried to the end, as that took too long, with {}",
     NotCompiledBecause.RAISES: "The program as it is raises, too, with {}",
     NotCompiledBecause.ENDED: "It was not tried with {}",
+    NotCompiledBecause.BEGUN: "It was begun, and not finished, with {}",
 }
 
 
@@ -304,7 +305,7 @@ def _difference(seen: Observed) -> str:
     if one := seen.refuted_by:
         return f"with other inputs ({_how(one)}) {_gave(one)}"
     if seen.is_one_sided:
-        return "its test went one way only, also with other inputs: what it gives the other way is not known"
+        return "its test went one way only in all that could be compared: what it gives the other way is not known"
     if found is None:
         return _other_words(seen.printed) if seen.printed else ""
     if found.numbers:
@@ -396,7 +397,7 @@ def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
     codes = {offer.edit: " ".join(offer.code.split()) for offer in offers}
     titles: dict[Edit, str] = {}
     for offer in offers:
-        if offer.edit.title.startswith("@") or isinstance(offer.edit, Apart):
+        if offer.edit.title.startswith("@") or isinstance(offer.edit, Apart | EndApart | Split):
             titles[offer.edit] = one_line(offer.edit.title, _LONGEST)
             continue
         code = codes[offer.edit]
@@ -428,7 +429,7 @@ def _errors(seen: Observed, fix: Fix, before: str = "") -> tuple[Block, ...]:
         return (paragraph(*at, seen.error, indent=6, tone=Tone.BAD, limit=4),)
     said = _difference(seen)
     tone = Tone.BAD if seen.results is Results.DIFFER else Tone.WARN
-    return (paragraph(*coded(f"{before}{said}"), indent=6, tone=tone, limit=2),) if said else ()
+    return (paragraph(*coded(f"{before}{said}"), indent=6, tone=tone, limit=4),) if said else ()
 
 
 def _nothing(fix: Fix) -> Iterator[Block]:
@@ -477,7 +478,8 @@ def _run_eagerly(functions: int, how: str = "") -> str:
 
 def _remarks(fix: Fix) -> Iterator[Block]:
     if fix.is_unfinished:
-        yield paragraph(_HURRIED if fix.is_hurried else _ENDED, tone=Tone.WARN)
+        enough = f" `--within {fix.enough_within}` would probably do for all." if fix.enough_within else ""
+        yield paragraph(*coded(f"{_HURRIED if fix.is_hurried else _ENDED}{enough}"), tone=Tone.WARN)
     if not fix.is_deterministic:
         said = "Two runs of the program as it is differ, with the same seeds: it is not deterministic, and results"
         yield paragraph(f"{said} cannot be compared.", tone=Tone.WARN)
@@ -521,7 +523,8 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     same += f", also in {plural(others, 'call')} with other inputs" if others else ""
     if fix.own_backend and fix.own_backend.because:
         same += "; it was not compiled with its own backend, see above"
-    is_whole = after and fix.is_checked and not any(getattr(after, name) for name in _FIGURES)
+    is_clear = fix.is_checked and not best.observed.at_each_call
+    is_whole = after and is_clear and not any(getattr(after, name) for name in _FIGURES)
     tone = Tone.GOOD if is_whole else Tone.WARN
     eager = after.eager_functions if after else 0
     still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""

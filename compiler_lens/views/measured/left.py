@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.collected import INNER
+from compiler_lens.facts.measured.each_call import AtEachCall
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
+from compiler_lens.facts.measured.in_python import function_of
 from compiler_lens.facts.measured.left import Came, Left, TriedFor
 from compiler_lens.facts.overview.eager import Extent, Reason
 from compiler_lens.facts.recompiles.reports import RecompileReport
+from compiler_lens.recording.groups import grouped
 from compiler_lens.views.advice import advice, also, changed, limit, often, sentence, what_changed, why
 from compiler_lens.views.document import Block, Change, Gap, line, paragraph
 from compiler_lens.views.parts import At, Part, Span, Tone, code, coded, quiet, strong
-from compiler_lens.views.text import one_line, plural
+from compiler_lens.views.text import joined, one_line, plural
 
 _SHOWN = 8  # of what is left, and of functions
 _CAUSES = 4  # of recompiles, for one function
@@ -37,9 +42,9 @@ _CAME: Mapping[Came, str] = {
     Came.ONE_SIDED: "was not compared, as its test went one way only",
     Came.NOT_COMPARED: "gives results that could not be compared",
     Came.STAYS: "does not end it",
-    Came.TAKES_TOO_MUCH: "takes more out of graphs than that function",
+    Came.TAKES_TOO_MUCH: "takes more out of graphs than {which}",
     Came.RUNS_LESS: "leaves functions to Python, with less in graphs than before, or nothing",
-    Came.ENDS_TOO_LITTLE: "leaves more than half of what hurts: too much for a function that stays Python for good",
+    Came.ENDS_TOO_LITTLE: "leaves more than half of what hurts: too much for {which} to stay Python for good",
     Came.MORE_OF_ELSE: "leaves {both}",
     Came.ENDS_EXPECTED: "ends only recompiles that are as expected",
     Came.NO_GAIN: "makes nothing more compile",
@@ -67,30 +72,29 @@ _EAGER: Mapping[Reason, str] = {
 
 def left_blocks(fix: Fix, left: tuple[Left, ...], numbers: Mapping[Edit, int]) -> Iterator[Block]:
     """Yield what is still to mend, each with its cause and what to do; `numbers` are those of changes in the table."""
-    left = _told_once(left)
     if not left:
         return
+    places = list(grouped(enumerate(left), _line_of).values())
     yield Gap()
-    yield paragraph(_heading(fix, left), tone=Tone.WARN)
-    for one in left[:_SHOWN]:
-        yield from _one(one, numbers)
-    if len(left) > _SHOWN:
-        yield line(quiet(f"… {plural(len(left) - _SHOWN, 'more place')}"), indent=2)
+    shown = [one for several in places[:_SHOWN] for _, one in several]
+    yield paragraph(_heading(fix, shown), tone=Tone.WARN)
+    for several in places[:_SHOWN]:
+        yield from _of_one_line([one for _, one in several], numbers)
+    if len(places) > _SHOWN:
+        yield line(quiet(f"… {plural(len(places) - _SHOWN, 'more place')}"), indent=2)
     for package in dict.fromkeys(one.not_tried.package for one in left if one.not_tried and one.not_tried.package):
         yield paragraph(f"To try changes of copies of {package}, for a patch: --include {package}", tone=Tone.QUIET)
 
 
-def _told_once(left: tuple[Left, ...]) -> tuple[Left, ...]:
-    """Leave out what the same words would tell: of one line torch has a kind for each expression it cannot know."""
-    found: dict[tuple[object, ...], Left] = {}
-    for one in left:
-        found.setdefault((one.target.at and one.target.at.place, cause(one), to_do(one)), one)
-    return tuple(found.values())
+def _line_of(numbered: tuple[int, Left]) -> object:
+    """Return what is the same for all that is left at one line; what has none stands by itself."""
+    number, one = numbered
+    return one.target.at.place if one.target.at else number
 
 
-def _heading(fix: Fix, left: tuple[Left, ...]) -> str:
+def _heading(fix: Fix, left: Sequence[Left]) -> str:
     """Return the line above all: also that fix has no edit, for all of them or for those that say nothing else."""
-    has_none = [one.not_tried is not None and one.not_tried.reason is NotTriedBecause.NO_EDIT for one in left[:_SHOWN]]
+    has_none = [one.not_tried is not None and one.not_tried.reason is NotTriedBecause.NO_EDIT for one in left]
     which = "" if all(has_none) else "where nothing else is said, "
     why = f" ({which}fix has no edit for it)" if any(has_none) else ""
     if fix.is_unfinished:
@@ -100,12 +104,22 @@ def _heading(fix: Fix, left: tuple[Left, ...]) -> str:
     return f"Still to mend by hand{why}; then run fix again, as it may mend more:"
 
 
-def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
-    at = one.target.at
+def _of_one_line(left: Sequence[Left], numbers: Mapping[Edit, int]) -> Iterator[Block]:
+    """Yield a line, and below it all that is left there, each once: torch has a kind for each expression in it."""
+    at = left[0].target.at
     yield line(
         At(at, Tone.STRONG) if at else strong("an unknown place"), "  ", code(one_line(at.code, 120) if at else ""),
         indent=2,
     )  # fmt: skip
+    told = list(grouped(left, lambda one: (cause(one), to_do(one))).values())
+    for first, *others in told[:_SHOWN]:
+        offers = {tried.offer.edit: tried for one in (first, *others) for tried in one.offers}
+        yield from _one(replace(first, offers=tuple(offers.values())), numbers)
+    if len(told) > _SHOWN:
+        yield line(quiet(f"… {plural(len(told) - _SHOWN, 'more cause')}"), indent=6)
+
+
+def _one(one: Left, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield paragraph(cause(one), indent=6, limit=3)
     if tried := _tried(one, numbers):
         yield paragraph(*coded(tried), indent=6, tone=Tone.QUIET, limit=4)
@@ -156,7 +170,14 @@ def _tried(one: Left, numbers: Mapping[Edit, int]) -> str:
 def came(tried: TriedFor) -> str:
     """Return what came of an offer, in words that go on from what it is."""
     both = for_and_against(tried, has_figures=False) if tried.came is Came.MORE_OF_ELSE else ""
-    return _CAME[tried.came].format(error=tried.error.partition(":")[0], both=both)
+    return _CAME[tried.came].format(error=tried.error.partition(":")[0], both=both, which=_kept_in_python(tried))
+
+
+def _kept_in_python(tried: TriedFor) -> str:
+    """Return the names of the functions that changes keep in Python."""
+    made = tried.trial.last or (tried.offer,)
+    names = dict.fromkeys(filter(None, (function_of(offer.edit) for offer in made if offer.keeps_computed)))
+    return joined([f"`{name}`" for name in names], 3) or "the function that it keeps in Python"
 
 
 def for_and_against(tried: TriedFor, *, has_figures: bool = True) -> str:
@@ -177,8 +198,16 @@ def _more(seen: Observed, before: Observed) -> str:
         which = " and ".join(f"`{one.function.name}`{_at_the_limit(one)}" for one in new)
         runs = f"{plural(more, 'more function')} {'runs' if more == 1 else 'run'} eagerly"
         return f"{runs}: {which}" if which else runs
+    if again := [one for one in seen.at_each_call if one.name not in {known.name for known in before.at_each_call}]:
+        return compiled_again(again[0])
     said = [f"more {words} ({was} → {now})" for words, was, now in _changed(seen, before) if now > was]
     return said[0] if said else "more of what runs eagerly"
+
+
+def compiled_again(one: AtEachCall) -> str:
+    """Return that each call compiles a function again, and what comes of that."""
+    begins = f"from call {one.limit + 1:,} on all of it runs eagerly (torch's limit is {one.limit:,})"
+    return f"`{one.name}` compiles again at each call: {begins}"
 
 
 def _of(one: StillEager) -> tuple[str, str]:
@@ -205,6 +234,8 @@ def eager_blocks(fix: Fix, seen: Observed) -> Iterator[Block]:
         yield paragraph(strong(f"`{one.function.name}`"), ": ", *_why(one, fix), indent=2, limit=6)
     if len(seen.eager) > _SHOWN:
         yield line(quiet(f"… {plural(len(seen.eager) - _SHOWN, 'more function')}"), indent=2)
+    for again in seen.at_each_call:
+        yield paragraph(*coded(sentence(compiled_again(again))), tone=Tone.WARN)
 
 
 def _why(one: StillEager, fix: Fix) -> tuple[Part, ...]:
