@@ -113,6 +113,11 @@ class Processes:
         return time.monotonic() - self._first
 
     @property
+    def left(self) -> float:
+        """Seconds that all runs have yet."""
+        return self._last - time.monotonic()
+
+    @property
     def is_over(self) -> bool:
         """Whether the time is over, so that no run begins."""
         return time.monotonic() >= self._end

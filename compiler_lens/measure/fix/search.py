@@ -89,6 +89,8 @@ class Search:
 
     def result(self) -> Fix:
         """Try until nothing improves."""
+        if self._first.observed.is_cut and self._first.observed.inside:  # first, as it may end most at once
+            self._try(self._first, self._first.observed.inside)
         state = self._walked(self._first)
         if state.observed.broken and (others := self._before_assumptions(state)) is not None:
             # What a number may be taken for shows where torch breaks at it, not where it goes on with an unknown one.

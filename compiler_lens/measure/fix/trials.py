@@ -210,7 +210,7 @@ class _Runs:
                 enough = self._enough_for(search)
                 self._processes.begin_last_stretch()
                 # First what may make a program raise: dividing functions takes what time there is.
-                own = self._with_own_backend(search.best, _OWN_BACKEND / 2)
+                own = self._with_own_backend(search.best, min(_OWN_BACKEND, self._processes.left) / 2)
                 if isinstance(own, Refused):
                     search.refuse_unknown(own)
                 found = search.hurried()

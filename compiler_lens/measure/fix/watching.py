@@ -109,6 +109,7 @@ class Watch:
         self._is_noisy = is_noisy
         self._functions: dict[int, Function] = {}  # that torch.compile made
         self._calls_of: Counter[tuple[CodeType, str]] = Counter()  # by what their authors wrote
+        self._inner: list[Function] = []  # that were called by Python within the others, for each call
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -124,10 +125,13 @@ class Watch:
 
     @property
     def calls_of(self) -> tuple[Calls, ...]:
-        """How many of the calls were of each function."""
+        """How many calls were of each function, of those from outside of compiled code."""
+        every = self._calls_of.copy()
+        for compiled, calls in Counter(self._inner).items():
+            every.update(dict.fromkeys(_written(dynamo.as_written(compiled)[0]), calls))
         return tuple(
             Calls(SourceLine(code.co_filename, code.co_firstlineno, name.replace("<locals>.", "")), calls)
-            for (code, name), calls in self._calls_of.items()
+            for (code, name), calls in every.items()
         )
 
     def keep_state(self) -> None:
@@ -169,6 +173,7 @@ class Watch:
         @functools.wraps(compiled)
         def watched(*args: Any, **kwargs: Any) -> Any:
             if self._here.is_inside:
+                self._inner.append(compiled)
                 return compiled(*args, **kwargs)
             is_enough = self._others is not None and self._others.is_done
             if is_enough or (self._steps and self.calls >= self._steps):
