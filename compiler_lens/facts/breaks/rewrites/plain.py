@@ -22,6 +22,11 @@ def is_plain_text(site: Site, text: ast.JoinedStr) -> bool:
     return tree is not None and bool(parts and words.strip()) and all(_is_written(tree, site, part) for part in parts)
 
 
+def is_plain(tree: ast.Module, node: ast.expr) -> bool:
+    """Return whether an expression, or an attribute of any object's, is a number or a text that stays the same."""
+    return _is_plain(tree, _functions(tree).get(node), node, _DEEPEST)
+
+
 def _is_written(tree: ast.Module, site: Site, part: ast.FormattedValue) -> bool:
     spec = part.format_spec
     is_fixed = not isinstance(spec, ast.JoinedStr) or all(isinstance(one, ast.Constant) for one in spec.values)
