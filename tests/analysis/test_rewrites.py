@@ -679,6 +679,71 @@ def test_a_check_becomes_an_asynchronous_one(source, words):
     assert ("its message is then without values" in found.needs) == ("x}" in source or "Error(x" in source)
 
 
+NAMED = """
+def check(x, where, limit=0.5):
+    if torch.isnan(x).any():
+        raise FloatingPointError(f"NaN activations in {where}, {limit:.2f}")
+    return x
+
+class Block:
+    def __init__(self, name):
+        self.name, self.every = name, 3
+
+    def __call__(self, x):
+        return check(x, self.name) + check(x + 1, "sum")
+
+block = Block(f"block{0}")
+
+def f(x):
+    return block(x)
+"""
+NAMED_TEST = "if torch.isnan"
+
+
+def test_a_check_says_the_numbers_and_texts_that_it_said():
+    found = proven(NAMED)
+    assert found.after == ('torch._assert_async(~torch.isnan(x).any(), f"NaN activations in {where}, {limit:.2f}")',)
+    assert "without values" not in found.needs
+    better = applied(HEAD + NAMED, found)
+    torch._dynamo.reset()
+    for backend in ("eager", "aot_eager"):
+        compiled = torch.compile(loaded(better).f, backend=backend, fullgraph=True)
+        with pytest.raises(RuntimeError, match=r"NaN activations in block0, 0\.50"):
+            compiled(UP * float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("was", "then"),
+    [
+        ('check(x + 1, "sum")', "check(x + 1, x.mean())"),  # a tensor, or what may be one
+        ('check(x + 1, "sum")', "check(x + 1, **given)"),
+        ('check(x + 1, "sum")', "check(x + 1, self.last)"),
+        ('check(x + 1, "sum")', "sum(check(x, i) for i in range(3))"),  # another one in each call
+        ("{where}", "{where.upper()}"),
+        ("{where}", "{x}"),
+        ("{limit:.2f}", "{x.shape[0]}"),
+        ("{limit:.2f}", "{limit:.{places}f}"),
+        ("    if torch.isnan", "    limit = limit * 2\n    if torch.isnan"),
+        ("self.name, self.every = name, 3", "self.name = measured()"),
+        ("        return check(x, self.name)", "        self.name += str(x)\n        return check(x, self.name)"),
+        ('f"block{0}"', "names[0]"),
+    ],
+)
+def test_a_check_says_no_value_that_may_be_a_tensor_or_another(was, then):
+    assert was in NAMED
+    assert "without values" not in suggestion(HEAD + NAMED, BRANCH, NAMED_TEST).needs
+    found = suggestion(HEAD + NAMED.replace(was, then), BRANCH, NAMED_TEST)
+    assert "'NaN activations in" in found.after[0]
+    assert "without values" in found.needs
+
+
+def test_a_check_says_what_is_annotated_as_a_text():
+    text = NAMED.replace("where, limit=0.5", "where: str, limit=0.5").replace('"sum"', "names[0]")
+    assert "{where}" in suggestion(HEAD + text, BRANCH, NAMED_TEST).after[0]
+    text = text.replace("limit=0.5", "limit: int")
+    assert "{where}" not in suggestion(HEAD + text, BRANCH, NAMED_TEST).after[0]
+
+
 CHECKED = """
 import contextlib
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import linecache
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -85,7 +87,7 @@ def state(value: Any) -> Any:
 
 
 def kept(meter: Any) -> Any:
-    return {name: copy.deepcopy(state(value)) for name, value in vars(meter).items()}
+    return {name: copy.deepcopy(state(value)) for name, value in vars(meter).items() if not isinstance(value, str)}
 
 
 def trained(text: str, backend: str) -> tuple[Any, tuple[int, int, int]]:
@@ -294,6 +296,123 @@ def test_what_may_be_seen_to_wait_does_not(old: str, new: str) -> None:
         text = TEXT.replace(old, new)
     assert split(TEXT.replace("self.classes = classes", "self.classes, self.rows = classes, []"), FUNCTION, (LINE,))
     assert split(text, FUNCTION, (LINE,)) is None
+
+
+# -- what logs, asks its object and has a name
+
+MONITOR = """
+class Monitor:
+    def __init__(self, name, every=2):
+        self.name, self.every = name, every
+        self.calls, self.total = 0, 0.0
+
+    def observe(self, probs):
+        entropy = -(probs * probs.clamp_min(1e-9).log()).sum(-1).mean()
+        self.calls += 1
+        self.total += entropy.item()
+        if self.calls % self.every == 0:
+            logger.info("%s: entropy %.3f", self.name, self.mean())
+
+    def mean(self):
+        return self.total / max(self.calls, 1)
+
+
+class Block(torch.nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+        self.layer = torch.nn.Linear(3, 3)
+        self.meter = Monitor(name)
+
+    def forward(self, x, target):
+        probs = self.layer(x).softmax(-1)
+        self.meter.observe(probs)
+        return noted(probs + probs.mean(), self.name)
+
+
+def noted(x, name):
+    return x * len(name)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block(f"block{i}") for i in range(2))
+
+    def forward(self, x, target):
+        for block in self.blocks:
+            x = block(x, target)
+        return x.sum()
+"""
+LOGGED = (
+    HEAD.replace("import numpy", "import logging\n\nimport numpy") + 'logger = logging.getLogger("books")\n' + MONITOR
+)
+TOTAL = "self.total += entropy.item()"
+
+
+class Said(logging.Handler):
+    """What a program has logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = list[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    handler, logger = Said(), logging.getLogger("books")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler.lines
+    logger.removeHandler(handler)
+
+
+def test_a_method_that_logs_and_asks_its_object_for_a_number_waits(said: list[str]) -> None:
+    better = split(LOGGED, FUNCTION, (TOTAL,))
+    assert better is not None
+    assert "added.append((self.meter, (probs.detach().clone(),)))" in better
+    wanted, _ = trained(LOGGED, "")
+    expected = said[:]
+    assert len(expected) == 4
+    assert trained(LOGGED, "eager")[1][0], "nothing broke: the test proves nothing"
+    for how, numbers in (("", (0, 0, 0)), ("eager", (0, 0, 1)), ("aot_eager", (0, 0, 1))):
+        said.clear()
+        found, after = trained(better, how)
+        torch.testing.assert_close(found, wanted)
+        assert after == numbers
+        assert said == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # what it says, or to whom, may be another by then
+        ("self.name, self.mean())", "probs, self.mean())"),
+        ("logger.info(", "print("),
+        ("logger.info(", "warnings.warn("),
+        ("logger.info(", "self.hook("),
+        ('logger = logging.getLogger("books")', "logger = made_elsewhere()"),
+        ("self.name, self.mean())", "self.name, self.mean(), extra=self.every)"),
+        # what it asks its object for is more than a number, or does more
+        ("return self.total / max(self.calls, 1)", "return self"),
+        ("return self.total / max(self.calls, 1)", "return self.observe(OTHER) or self.total / 2"),
+        ("return self.total / max(self.calls, 1)", "print(self.total)\n        return self.total / 2"),
+        ("return self.total / max(self.calls, 1)", "return self.total / OTHER"),
+        # the name, or the number, is not what it was made with, or compiled code reads one that changes
+        ('Block(f"block{i}")', "Block(NAMES[i])"),
+        ("self.name = name\n", "self.name = measured()\n"),
+        ("self.meter.observe(probs)", "self.name = self.name + str(1)\n        self.meter.observe(probs)"),
+        ("noted(probs + probs.mean(), self.name)", "noted(probs + self.meter.total, self.name)"),
+        ("noted(probs + probs.mean(), self.name)", "noted(probs + self.meter.mean(), self.name)"),
+    ],
+)
+def test_what_may_be_said_or_asked_otherwise_does_not_wait(old: str, new: str) -> None:
+    assert old in LOGGED
+    assert split(LOGGED, FUNCTION, (TOTAL,)) is not None
+    assert split(LOGGED.replace(old, new), FUNCTION, (TOTAL,)) is None
 
 
 # -- what counts by itself

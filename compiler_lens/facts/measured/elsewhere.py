@@ -14,8 +14,9 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
+from compiler_lens.facts.breaks.rewrites.effects import changed
 from compiler_lens.facts.breaks.rewrites.site import parsed
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
 from compiler_lens.recording.own_files import is_own, package_of, slashed
 from compiler_lens.recording.source_text import Sources
 
@@ -107,6 +108,45 @@ def _is_named_in(tree: ast.Module, one: Attribute, related: AbstractSet[str], mo
         or taken & {one.name, "*"}
         or (is_named and any(called(n) in _READING | _SETTING for n in ast.walk(tree)))
     )
+
+
+def mentions(tree: ast.Module, one: Attribute, known: Sources) -> Iterator[ast.AST]:
+    """Yield where a file reads an attribute, or a name of the module's."""
+    if one.owner:
+        found: Iterable[ast.AST] = _attributes(tree, one.name, _related(one, known))
+    else:
+        found = (n for n in ast.walk(tree) if one.name in {getattr(n, "id", None), getattr(n, "attr", None)})
+    yield from (n for n in found if isinstance(getattr(n, "ctx", None), ast.Load))
+
+
+def is_changed_within(function: ast.AST, parts: Sequence[ast.AST], known: Sources) -> bool:
+    """Return whether a function changes in place what some of its expressions give, or has one do so that it calls."""
+    nodes = list(ast.walk(function))
+    names = frozenset(_names_of(nodes, parts.__contains__))
+    calls = (n for n in nodes if isinstance(n, ast.Call))
+    given = {called(one) for one in calls if any(n in parts or getattr(n, "id", "") in names for n in _given(one))}
+    return _changes(function, parts.__contains__) or any(_is_changing(text, given) for text in known.texts.values())
+
+
+def _given(call: ast.Call) -> Iterator[ast.AST]:
+    return (n for one in (*call.args, *call.keywords) for n in ast.walk(one))
+
+
+def _is_changing(text: str, names: AbstractSet[str]) -> bool:
+    """Return whether a file has a function of one of some names, or an object, that changes what it is given."""
+    tree = parsed(text) if any(name in text for name in names) else None
+    nodes = list(ast.walk(tree)) if tree else []
+    made = [n.value for n in nodes if isinstance(n, ast.Assign) and not names.isdisjoint(_last(n.targets))]
+    classes = {called(n) for one in made for n in ast.walk(one)}
+    methods = [one for n in nodes if isinstance(n, ast.ClassDef) and n.name in classes for one in n.body]
+    functions = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.name in names]
+    functions += [one for one in methods if isinstance(one, ast.FunctionDef) and one.name in {"forward", "__call__"}]
+    is_in_place = any(isinstance(n, ast.keyword) and n.arg == "inplace" for one in made for n in ast.walk(one))
+    return is_in_place or any(changed(one) & frozenset(parameters(one)) - {"self"} for one in functions)
+
+
+def _last(targets: Sequence[ast.expr]) -> Iterator[str]:
+    return (dotted(one).rpartition(".")[2] for one in targets)
 
 
 def is_result_changed(one: Attribute, known: Sources) -> bool:
@@ -222,7 +262,7 @@ def _gives_all(node: ast.AST) -> bool:
     return False
 
 
-def _changes(tree: ast.Module, is_it: _IsIt) -> bool:
+def _changes(tree: ast.AST, is_it: _IsIt) -> bool:
     """Return whether a file changes in place what some expressions give, also by a name that it gives that."""
     nodes = list(ast.walk(tree))
     names = frozenset(_names_of(nodes, is_it))

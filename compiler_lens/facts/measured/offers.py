@@ -506,7 +506,7 @@ def _of_recompile(
 ) -> Iterator[Offer | NotTried]:
     target = _target_of(cause, recording)
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
-    if cause.cause is CauseClass.DICT_KEYS and cause.line and own.owns(cause.line.file):
+    if cause.line and own.owns(cause.line.file):  # a size in a key is what torch tells of, not the dict
         memo = unmemoized(cause.line, known)
         if memo:
             lines, held = memo

@@ -11,7 +11,10 @@ from enum import IntEnum
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.rewrites.messages import LEVELS, is_message_in
+from compiler_lens.facts.breaks.rewrites.plain import is_plain
 from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, dotted, is_pure_call, of_torch, parameters
 
 # fmt: off
@@ -61,6 +64,8 @@ class Known(Struct, frozen=True):
     tree: ast.Module
     owner: ast.ClassDef
     names: Mapping[str, Kind]  # of local names, and of constants of the module's
+    function: ast.FunctionDef
+    giving: AbstractSet[str] = frozenset()  # methods of the object's own that give a number, and are given nothing
 
 
 def methods_of(owner: ast.ClassDef) -> Mapping[str, ast.FunctionDef]:
@@ -120,6 +125,14 @@ def attributes_of(functions: AbstractSet[ast.FunctionDef]) -> frozenset[str]:
     return frozenset(n.attr for n in nodes if dotted(n.value) == "self") - {one.name for one in functions}
 
 
+def changing(tree: ast.Module, functions: AbstractSet[ast.FunctionDef]) -> frozenset[str]:
+    """Return the attributes of their object that methods mention, but those that the file sets once, to what stays."""
+    self = ast.Name("self", ast.Load())
+    return frozenset(
+        name for name in attributes_of(functions) if not is_plain(tree, ast.Attribute(self, name, ast.Load()))
+    )
+
+
 def _run_with(
     tree: ast.Module,
     owner: ast.ClassDef,
@@ -135,8 +148,10 @@ def _run_with(
         return frozenset()
     given = dict(zip(own[1:], kinds, strict=False))
     start = {**_constants(tree), **dict.fromkeys(own[1:], Kind.PLAIN), **given}
-    known = Known(tree, owner, _names(Known(tree, owner, start), function))
-    found = {function}
+    giving = _giving(tree, owner, function, (*outer, function))
+    first = Known(tree, owner, start, function, frozenset(one.name for one, _ in giving))
+    known = replace(first, names=_names(first, function))
+    found = {function, *(inner for _, several in giving for inner in several)}
     for one in function.body:
         for call in _own_calls(known, one):
             inner = methods_of(owner)[called(call)]
@@ -147,6 +162,27 @@ def _run_with(
         if not _is_kept(known, one):
             return frozenset()
     return frozenset(found)
+
+
+def _giving(
+    tree: ast.Module, owner: ast.ClassDef, function: ast.FunctionDef, outer: tuple[ast.FunctionDef, ...]
+) -> Sequence[tuple[ast.FunctionDef, frozenset[ast.FunctionDef]]]:
+    """Return the methods of its object that a method asks for a number, each with those that it calls."""
+    asked = [n.func for n in ast.walk(function) if isinstance(n, ast.Call) and not n.args and not n.keywords]
+    names = {n.attr for n in asked if isinstance(n, ast.Attribute) and dotted(n.value) == "self"}
+    found = [(one, _run_with(tree, owner, one, [], outer)) for name, one in methods_of(owner).items() if name in names]
+    return [(one, several) for one, several in found if several and _gives_number(tree, owner, one, outer)]
+
+
+def _gives_number(
+    tree: ast.Module, owner: ast.ClassDef, function: ast.FunctionDef, outer: tuple[ast.FunctionDef, ...]
+) -> bool:
+    """Return whether all that a method may return is computed of numbers: what its object has may be a list."""
+    inner = frozenset(one.name for one, _ in _giving(tree, owner, function, (*outer, function)))
+    known = Known(tree, owner, _constants(tree), function, inner)
+    values = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+    computed = (ast.BinOp, ast.Compare, ast.Constant)
+    return bool(values) and all(isinstance(one, computed) and _kind(known, one) is Kind.PLAIN for one in values)
 
 
 def _constants(tree: ast.Module) -> Mapping[str, Kind]:
@@ -165,7 +201,7 @@ def _names(known: Known, function: ast.FunctionDef) -> Mapping[str, Kind]:
     pairs = [(_stored(target), value) for target, value in _bound(function)]
     names = {**dict.fromkeys((name for stored, _ in pairs for name in stored), Kind.PLAIN), **known.names}
     while True:
-        now, before = Known(known.tree, known.owner, dict(names)), dict(names)
+        now, before = replace(known, names=dict(names)), dict(names)
         for stored, value in pairs:
             names |= {name: max(names[name], _kind(now, value)) for name in stored}
         if names == before:
@@ -206,6 +242,8 @@ def _is_kept(known: Known, node: ast.stmt) -> bool:  # noqa: PLR0911 -- one for 
             return True
         case ast.Expr(value=ast.Call() as call) if call in list(_own_calls(known, node)):
             return all(_kind(known, one) is not Kind.UNKNOWN for one in call.args)
+        case ast.Expr(value=ast.Call(args=args, keywords=[]) as call) if _logs(known, call):
+            return all(_kind(known, one) is Kind.PLAIN for one in args)  # a tensor's copy would be told as another
         case ast.Expr(value=ast.expr() as value) | ast.Return(value=ast.expr() as value):
             return _kind(known, value) is not Kind.UNKNOWN
         case ast.Assign(targets=targets, value=value):
@@ -224,6 +262,12 @@ def _is_kept(known: Known, node: ast.stmt) -> bool:  # noqa: PLR0911 -- one for 
             is_plain = modes <= _GRAD_MODES and all(one.optional_vars is None for one in items)
             return is_plain and all(_is_kept(known, one) for one in body)
     return False
+
+
+def _logs(known: Known, call: ast.Call) -> bool:
+    """Return whether a call writes a message by Python's logging, which may as well come after the call."""
+    is_logging = called(call) in LEVELS and dotted(call.func) != "warnings.warn"  # whose place says whether it is told
+    return is_logging and is_message_in(known.tree, known.function, call)
 
 
 def _is_stored(known: Known, target: ast.expr, kind: Kind) -> bool:
@@ -294,7 +338,8 @@ def _of_call(known: Known, call: ast.Call, given: Kind) -> Kind:
     if not isinstance(function, ast.Attribute):
         return Kind.UNKNOWN
     module = dotted(function.value)
-    if module == "math" or (module in ("np", "numpy") and name in _NUMPY):
+    is_own = module == "self" and name in known.giving and not call.args
+    if is_own or module == "math" or (module in ("np", "numpy") and name in _NUMPY):
         return Kind.PLAIN
     if of_torch(call):
         return Kind.TENSOR if is_pure_call(call) else Kind.UNKNOWN
@@ -426,7 +471,7 @@ def _is_given(tree: ast.Module, owner: ast.ClassDef, maker: ast.FunctionDef | No
         len(uses) == len(made)
         and not is_stored
         and all(
-            isinstance(n, ast.Constant) or (isinstance(n, ast.Name) and n.id in constants)
+            isinstance(n, ast.Constant) or (isinstance(n, ast.Name) and n.id in constants) or is_plain(tree, n)
             for n in (*arguments, *defaults)
         )
     )

@@ -28,6 +28,7 @@ from compiler_lens.facts.measured.collected import (
 from compiler_lens.facts.measured.own_state import (
     Kind,
     attributes_of,
+    changing,
     evident_tensors,
     methods_of,
     run_with,
@@ -291,7 +292,7 @@ def _is_used_within(found: Later, text: str, tree: ast.Module, name: str) -> boo
     nodes = [n for one in functions for n in ast.walk(one) if n not in own | waiting_calls]
     known = {value for n in nodes for key in ("id", "attr", "value") if isinstance(value := getattr(n, key, None), str)}
     mentioned = {value for n in nodes for key in ("attr", "value") if isinstance(value := getattr(n, key, None), str)}
-    if mentioned & attributes_of(found.functions) or known & (OF_ANY | _OTHERWISE) or _is_alias(found, tree, known):
+    if mentioned & changing(tree, found.functions) or known & (OF_ANY | _OTHERWISE) or _is_alias(found, tree, known):
         return True
     inner = {n.value for n in nodes if isinstance(n, ast.Attribute)}
     handed_on = {call.of.attr if isinstance(call.of, ast.Attribute) else dotted(call.of) for call in found.calls}
@@ -308,7 +309,7 @@ def _name(node: ast.AST) -> str:
 
 def _is_alias(found: Later, tree: ast.Module, known: AbstractSet[str]) -> bool:
     """Return whether what the object owns has another name, which compiled code mentions, or a function gets it."""
-    owned, functions = attributes_of(found.functions), {getattr(n, "name", None) for n in ast.walk(tree)}
+    owned, functions = changing(tree, found.functions), {getattr(n, "name", None) for n in ast.walk(tree)}
     giving = {one.name for one in functions_in(tree) if any(_returns(n, owned) for n in ast.walk(one))}
     for node in ast.walk(tree):
         match node:
@@ -338,6 +339,9 @@ def _may_call(node: ast.AST, found: Later, tree: ast.Module, functions: Sequence
     if not isinstance(node, ast.Attribute) or node.attr not in names:
         return False
     inside = next((one for one in functions if isinstance(one, ast.FunctionDef) and node in set(ast.walk(one))), None)
+    site = site_in(found.calls[0].site.text, node.lineno)
+    if site and site.is_tensor(node.value):
+        return False
     match node.value:
         case ast.Name(id="self"):
             return _class_around(tree, inside) in (None, found.calls[0].owner)

@@ -15,6 +15,7 @@ from compiler_lens.facts.breaks.rewrites.assignments import Assignment
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS, only_says, said_by
 from compiler_lens.facts.breaks.rewrites.loops import ends
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
+from compiler_lens.facts.breaks.rewrites.plain import is_plain_text
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     NOT_ON_TENSORS,
@@ -154,14 +155,16 @@ def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
 
 
 def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rewrite | None:
-    """Write an assertion on the device, with what of its message needs no tensor's value.
+    """Write an assertion on the device, with what of its message needs no tensor's value: all that is known as it is.
 
     AOTAutograd drops an assertion that has no message (torch 2.13).
     """
-    said, is_cut = "", message is not None and not isinstance(message, ast.Constant)
+    said, written, is_cut = "", "", message is not None and not isinstance(message, ast.Constant)
     match message:
         case ast.Constant(value=str(words)):
             said = words
+        case ast.JoinedStr() if is_plain_text(site, message):
+            written, is_cut = site.source(message), False
         case ast.JoinedStr(values=parts):
             said = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
             is_cut = not all(isinstance(part, ast.Constant) for part in parts)
@@ -169,7 +172,7 @@ def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rew
     needs = "" if error == "RuntimeError" else f"the error is then a RuntimeError: {other}"
     needs = sides.joined(needs, "its message is then without values" if is_cut else "")
     needs = sides.joined(needs, "on a GPU a failed check ends the process's CUDA context")
-    return site.rewrite([f"{site.torch}._assert_async({test}, {(said or test)!r})"], needs)
+    return site.rewrite([f"{site.torch}._assert_async({test}, {written or repr(said or test)})"], needs)
 
 
 # -- if

@@ -36,6 +36,7 @@ _CHANGING = frozenset({
 })
 _CHANGING_ALONE = frozenset({"add", "sort", "reverse", "partition", "resize"})  # and give nothing that is read
 _FRESH = frozenset({"copy", "deepcopy", "clone", "item", "tolist"})
+_NEW_OF_TORCH = frozenset({"arange", "empty", "eye", "full", "linspace", "logspace", "ones", "zeros"})  # of numbers
 _CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "now", "today"})
 _DRAWS_OF_TORCH = frozenset({
     "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli", "multinomial",
@@ -173,10 +174,16 @@ def _roots(node: ast.AST) -> Iterator[str]:
         case ast.Attribute(value=owner) | ast.Subscript(value=owner) | ast.Starred(value=owner):
             yield from _roots(owner)
         case ast.Call(args=args):
-            for one in () if called(node) in _FRESH else (*_owner(node), *args):
+            for one in () if _is_fresh(node) else (*_owner(node), *args):
                 yield from _roots(one)
         case ast.IfExp(body=one, orelse=other):
             yield from (*_roots(one), *_roots(other))
         case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.BoolOp(values=parts):
             for part in parts:
                 yield from _roots(part)
+
+
+def _is_fresh(node: ast.AST) -> bool:
+    """Whether a call gives what shares no memory with what it is given."""
+    is_new = isinstance(node, ast.Call) and of_torch(node) and called(node) in _NEW_OF_TORCH
+    return is_new or called(node) in _FRESH

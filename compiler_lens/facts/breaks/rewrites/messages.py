@@ -32,16 +32,20 @@ _FOLLOWED = 3  # names that are one another's
 
 def is_message(site: Site, call: ast.Call) -> bool:
     """Return whether a call is of what writes a message, as far as the file shows, and of nothing that others count."""
+    return is_message_in(parsed(site.text), site.function, call)
+
+
+def is_message_in(tree: ast.Module | None, function: syntax.Function | None, call: ast.Call) -> bool:
+    """Return whether a call in a function of a file is of what writes a message, and of nothing that others count."""
     name = dotted(call.func)
     owner, _, level = name.rpartition(".")
     if name not in _EFFECTS and not (owner in _LOGGERS and level in LEVELS):
         return False
     if not _goes_to_the_terminal(call) or (level == "log" and not _is_level(call)):
         return False
-    tree = parsed(site.text)
-    if tree is None or site.function is None:
+    if tree is None or function is None:
         return True
-    file = _File(tree, site.function)
+    file = _File(tree, function)
     return _is_what_it_says(file, name) if name in _EFFECTS else _logs(file, owner, level) and not is_counted(tree)
 
 

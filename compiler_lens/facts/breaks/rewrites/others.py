@@ -102,6 +102,20 @@ def _given(tree: ast.Module, function: Function) -> Iterator[tuple[str, ast.expr
         yield from ((word.arg, word.value) for word in call.keywords if word.arg)
 
 
+def given_to(tree: ast.Module, function: Function) -> Iterator[tuple[str, ast.expr]]:
+    """Yield what a file gives each parameter of a function, or a class its `__init__`: in calls, and by default."""
+    yield from (*_given(tree, function), *_defaults(function))
+    owner = next((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and function in n.body), None)
+    is_made = owner is not None and function.name == "__init__"
+    own = [one.arg for one in (*function.args.posonlyargs, *function.args.args)][1:]
+    for call in _calls(tree).get(owner.name if owner and is_made else function.name, ()):
+        if is_made:
+            yield from zip(own, call.args, strict=False)
+            yield from ((word.arg, word.value) for word in call.keywords if word.arg)
+        for word in call.keywords:
+            yield from ((name, word.value) for name in parameters(function) if word.arg is None)
+
+
 def _defaults(function: Function) -> Iterator[tuple[str, ast.expr]]:
     arguments = function.args
     named = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]

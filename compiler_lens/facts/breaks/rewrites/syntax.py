@@ -11,9 +11,9 @@ SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.As
 
 # fmt: off
 ELEMENTWISE = frozenset({
-    "abs", "ceil", "clamp", "cos", "div", "double", "exp", "expm1", "float", "floor", "gelu", "half", "log1p", "log",
-    "masked_fill", "mul", "nan_to_num", "neg", "pow", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "silu",
-    "sin", "softplus", "sqrt", "square", "tan", "tanh", "trunc",
+    "abs", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "div", "double", "exp", "expm1", "float", "floor", "gelu",
+    "half", "log", "log1p", "masked_fill", "mul", "nan_to_num", "neg", "pow", "reciprocal", "relu", "round", "rsqrt",
+    "sigmoid", "sign", "silu", "sin", "softplus", "sqrt", "square", "tan", "tanh", "trunc",
 })
 _BOOLEAN = frozenset({
     "all", "any", "bool", "eq", "ge", "gt", "isclose", "isfinite", "isin", "isinf", "isnan", "le", "logical_and",
