@@ -13,8 +13,6 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
-
 from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called
 from compiler_lens.facts.measured.bookkeeping import name_at
@@ -38,16 +36,12 @@ Place = tuple[str, str]  # a file, and the qualified name of a function in it
 Chain = Sequence[SourceLine]  # calls, outermost first, and the line that they lead to
 
 
-class Inner(Struct, frozen=True):
-    """Functions to compile by themselves, of one that torch.compile was given."""
+def inside(
+    recording: Recording, disabling: Disabling, own: Ownership, hurting: Sequence[Chain]
+) -> Iterator[tuple[Inside, int]]:
+    """Yield what can be compiled by itself of each function that torch.compile was given.
 
-    edit: Inside
-    first: int  # the first of the chains that hurt which its function leads to
-    may_lose: frozenset[tuple[str, str]]  # lines, by file and text, that may be in no graph any more
-
-
-def inside(recording: Recording, disabling: Disabling, own: Ownership, hurting: Sequence[Chain]) -> Iterator[Inner]:
-    """Yield what can be compiled by itself of each method that torch.compile was given.
+    And the number of the first chain that leads there.
 
     Args:
         recording: a run.
@@ -62,9 +56,10 @@ def inside(recording: Recording, disabling: Disabling, own: Ownership, hurting: 
         for one in functions:
             by_given.setdefault(functions[0], {}).setdefault(one, number)
     for given, dirty in by_given.items():
-        edit, lost = _marked(given, dirty, chains, recording, is_alone=len(by_given) == 1)
+        inner = _worth(given, dirty, chains, recording, is_alone=len(by_given) == 1)
+        edit = _edit(given, inner, _site_of(given, recording, chains.known), chains.known)
         if edit is not None:
-            yield Inner(edit, min(dirty.values()), lost)
+            yield edit, min(dirty.values())
 
 
 class _Chains:
@@ -103,30 +98,22 @@ class _Chains:
         return self._names[at.file, at.line]
 
 
-def _marked(
+def _worth(
     given: Place, dirty: Mapping[Place, int], chains: _Chains, recording: Recording, *, is_alone: bool
-) -> tuple[Inside | None, frozenset[tuple[str, str]]]:
-    ops: Counter[Place] = Counter()  # in one graph, at most
-    lines: set[tuple[str, str]] = set()  # in graphs: what of them is worth it is chosen below
+) -> Sequence[Place]:
+    """Return what a function calls that leads to nothing that hurts, and is a graph's worth."""
+    operators: Counter[Place] = Counter()  # in one graph, at most
     for graph in recording.graphs:
         here: Counter[Place] = Counter()
         for node in graph.all_ops if graph.stage is GraphStage.DYNAMO else ():
             # The stack of what is compiled by itself does not show a caller of which nothing is compiled.
             chain = chains.whole(graph.compile_id, node.source) or (chains.within(node.source) if is_alone else ())
             functions = chains.functions(chain)
-            if not functions or not (is_alone or functions[0] == given):
-                continue
-            clean = next((one for one in functions if one not in dirty), None)
-            lines.add((chain[-1].file, chain[-1].code.strip()))
-            if clean is not None:
-                here[clean] += 1
-        ops |= here
-    most = [(one, many) for one, many in ops.most_common(_MOST) if many >= _SHARE * ops.total()]
-    found = [one for one, many in most if _may_have_a_mark(one, chains.known) and chains.is_worth(one, many)]
-    edit = _edit(given, found, _site_of(given, recording, chains.known), chains.known)
-    if edit is None:
-        return None, frozenset()
-    return edit, frozenset(lines)
+            if functions and (is_alone or functions[0] == given):
+                here.update([one for one in functions if one not in dirty][:1])
+        operators |= here
+    most = [(one, many) for one, many in operators.most_common(_MOST) if many >= _SHARE * operators.total()]
+    return [one for one, many in most if _may_have_a_mark(one, chains.known) and chains.is_worth(one, many)]
 
 
 def _function(place: Place, known: Sources) -> ast.FunctionDef | None:

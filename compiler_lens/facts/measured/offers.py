@@ -375,15 +375,11 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
 
 
 def _inside(recording: Recording, explained: Explanation, disabling: Disabling, own: Ownership) -> Iterator[Offer]:
-    """Give what can be compiled by itself of a method that leads to what hurts, where that is Python."""
+    """Give what can be compiled by itself of a function that leads to what hurts, where that is Python."""
     hurting = list(dict.fromkeys((*_breaking(recording, explained), *_limiting(recording, explained))))
-    for found in inside(recording, disabling, own, [chain for _, chain in hurting]):
-        edit = found.edit
-        price = inside_price(edit.name, edit.inner)
-        yield Offer(
-            hurting[found.first][0], edit, price, is_last_resort=True, keeps_computed=True, may_lose=found.may_lose,
-            is_final=True,
-        )  # fmt: skip
+    for edit, first in inside(recording, disabling, own, [chain for _, chain in hurting]):
+        price, target = inside_price(edit.name, edit.inner), hurting[first][0]
+        yield Offer(target, edit, price, is_last_resort=True, keeps_computed=True, is_final=True)
 
 
 _Chain = tuple[Target, tuple[SourceLine, ...]]  # the calls that lead to a line, outermost first, and the line
