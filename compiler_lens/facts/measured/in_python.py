@@ -18,7 +18,7 @@ Place = tuple[str, str | int]  # a file, and a function of it by its name, or by
 # as long eagerly as a launch with its guards (torch 2.13, Inductor on a CPU); up to 32, one mark that is plain to read
 # is preferred to functions in parts that may run such graphs in half the time.
 A_LAUNCH = 32
-_NEARLY_ALL = 0.9  # of the operators that ran in graphs
+_NEARLY_ALL, _HALF = 0.9, 0.5  # of the operators that ran in graphs
 _LEAST = 4  # of so many lines at least one is compiled: they are the ones that compute most, as a rule
 
 
@@ -76,12 +76,13 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
 def runs_less(made: Iterable[Offer], now: Observed, before: Observed) -> bool:
     """Return whether clearly less runs in graphs, beyond what is spared as graphs that do little are not launched.
 
-    What is compiled by itself was chosen by what it computes: how many lines that are says nothing.
+    What is compiled by itself was chosen by what it computes: how many lines that are says nothing, and half of the
+    operators are enough.
     """
-    if now.operators > _NEARLY_ALL * before.operators:
+    is_chosen = any(isinstance(one.edit, Inside) for one in made)
+    if now.operators > (_HALF if is_chosen else _NEARLY_ALL) * before.operators:
         return False
     lost, spared = before.operators - now.operators, _launched_again(before) - _launched_again(now)
-    is_chosen = any(isinstance(one.edit, Inside) for one in made)
     return not now.operators or lost > A_LAUNCH * spared or (not is_chosen and is_most_lost(now, before))
 
 
