@@ -41,7 +41,8 @@ def ranked(found: State | Trial) -> tuple[tuple[int, ...], bool, int, int]:
 def preferred(trial: Trial) -> tuple[object, ...]:
     """Return what is best of all that was tried: what hurts least, leaves least to Python, and is shortest."""
     _, *keeps = ranked(trial)
-    return *price(trial.offers, trial.observed), *keeps, len(left_to_python(trial.offers)), len(trial.offers)
+    changes = sum(len(one.edit.inner) if isinstance(one.edit, Inside) else 1 for one in trial.offers)
+    return *price(trial.offers, trial.observed), *keeps, len(left_to_python(trial.offers)), changes
 
 
 def launches_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
