@@ -8,13 +8,19 @@ from textwrap import dedent
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.edits import edited
+from compiler_lens.facts.measured.edits import Edit, Texts, edited
+from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target
 from compiler_lens.facts.measured.marked_inside import Inside, as_written
 from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.measure.fix.search import Search
+from compiler_lens.recording.model import Figures, Results, SourceLine
 
 NET = """
     import torch
@@ -187,3 +193,84 @@ def test_fix_writes_it_and_the_program_does_the_same(tmp_path: Path, capsys: pyt
     added = [line[1:].strip() for line in patch.read_text().splitlines() if line.startswith("+") and line[1:2] == " "]
     assert added == ["@torch.compile"]
     assert "+model = net\n" in patch.read_text()
+
+
+# -- which of them is tried, and is best
+
+FILE = "train.py"
+SEARCHED = """import torch
+
+
+def books(x):
+    return x
+
+
+def loss_of(x):
+    return x + 1
+
+
+def net(x):
+    return x * 2
+
+
+def step(x):
+    return books(loss_of(net(x)))
+
+
+run = torch.compile(step)
+"""
+CALL = "torch.compile(step)"
+BREAK = Target(SourceLine(FILE, 5, "books", "return x"), "break")
+KEEPS = Target(SourceLine(FILE, 9, "loss_of", "return x + 1"), CauseClass.DICT_KEYS.value)
+
+
+def by_itself(*names: str) -> Offer:
+    edit = Inside(FILE, "step", tuple((FILE, name) for name in names), "", FILE, CALL)
+    return Offer(BREAK, edit, is_last_resort=True, keeps_computed=True, is_final=True)
+
+
+def found_by(first: Observed, outcomes: dict[frozenset[Edit], Observed]) -> tuple[Fix, list[frozenset[Edit]]]:
+    runs: list[frozenset[Edit]] = []
+
+    def attempt(_texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        runs.append(frozenset(one.edit for one in offers))
+        return outcomes[runs[-1]]
+
+    return Search(first, {FILE: SEARCHED}, FILE, attempt, lambda one: one).result(), runs
+
+
+def shown(breaks: int, recompiles: int = 0, *, ops: int = 100, launches: int = 9, kept: int = 0) -> Observed:
+    targets = (*(BREAK,) * bool(breaks - kept), *(KEEPS,) * bool(recompiles))
+    return Observed(
+        Figures(breaks, recompiles, 0), Counts(1, breaks, 0, 1, recompiles, 0.0), (), (), targets, results=Results.EQUAL,
+        calls=1, operators=ops, launches=launches, kept_out=("step",) * kept,
+    )  # fmt: skip
+
+
+def test_it_is_tried_first_and_the_break_at_what_was_given_is_none() -> None:
+    both = by_itself("loss_of", "net")
+    first = replace(shown(3), results=Results.UNKNOWN, inside=(both,))
+    found, runs = found_by(first, {frozenset({both.edit}): shown(1, ops=60, launches=2, kept=1)})
+    assert runs == [frozenset({both.edit})]
+    assert found.best is not None
+    assert found.best.offers == (both,)
+
+
+def test_what_is_compiled_again_and_again_is_left_out() -> None:
+    both, one, other = by_itself("loss_of", "net"), by_itself("net"), by_itself("loss_of")
+    first = replace(shown(3, 6), results=Results.UNKNOWN, inside=(both,))
+    outcomes = {
+        frozenset({both.edit}): shown(1, 5, ops=90, launches=2, kept=1),
+        frozenset({one.edit}): shown(1, 0, ops=60, launches=1, kept=1),
+        frozenset({other.edit}): shown(1, 5, ops=30, launches=1, kept=1),
+    }
+    found, _ = found_by(first, outcomes)
+    assert found.best is not None
+    assert [one.edit for one in found.best.offers] == [one.edit]
+
+
+def test_too_little_in_graphs_is_no_gain() -> None:
+    one = by_itself("net")
+    first = replace(shown(3), results=Results.UNKNOWN, inside=(one,))
+    found, _ = found_by(first, {frozenset({one.edit}): shown(1, ops=30, launches=8, kept=1)})
+    assert found.best is None

@@ -363,20 +363,25 @@ class Search:
         begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
         for state in (begin, self._first):
             found = self._try(state, state.observed.inside) if state is not None and state.observed.inside else None
-            if found is not None and state is not None and self._is_better(found, state):
-                self._with_less_inside(self._walk(found))
+            if found is None or state is None:
+                continue
+            is_better = self._is_better(found, state)
+            if self._with_less_inside(self._walk(found) if is_better else found) or is_better:
                 return True
         return False
 
-    def _with_less_inside(self, state: State) -> None:
+    def _with_less_inside(self, state: State) -> bool:
         """Leave out each function that is compiled by itself, where some are compiled again and again."""
         counts = state.observed.counts
         if counts is None or counts.recompiles == counts.benign_recompiles:
-            return
-        for offer in state.offers:
-            for less in fewer(offer):
-                rest = tuple(less if one is offer else one for one in state.offers)
-                self._try(self._first, rest)
+            return False
+        every = (
+            tuple(less if one is offer else one for one in state.offers)
+            for offer in state.offers
+            for less in fewer(offer)
+        )
+        found = [self._try(self._first, offers) for offers in every]
+        return any(one is not None and self._tried[self._place(one.offers)].helps for one in found)
 
     def _improved_in_parts(self, best: Trial | None) -> bool:
         """Divide the functions in which graphs still break, on top of what else helps, or else of nothing."""
