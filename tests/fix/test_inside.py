@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.edits import Edit, Texts, edited
+from compiler_lens.facts.measured.edits import Edit, Setting, Texts, edited
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target
 from compiler_lens.facts.measured.marked_inside import Inside, as_written
 from compiler_lens.facts.measured.offers import observed
@@ -274,3 +274,18 @@ def test_too_little_in_graphs_is_no_gain() -> None:
     first = replace(shown(3), results=Results.UNKNOWN, inside=(one,))
     found, _ = found_by(first, {frozenset({one.edit}): shown(1, ops=30, launches=8, kept=1)})
     assert found.best is None
+
+
+def test_what_takes_nothing_for_granted_is_better_than_more_in_graphs_that_does() -> None:
+    one, setting = by_itself("net"), Setting("torch._dynamo.config.capture_dynamic_output_shape_ops = True")
+    unknown = Offer(BREAK, setting)
+    first = replace(shown(9, 9), results=Results.UNKNOWN, inside=(one,))
+    first = replace(first, offers=(unknown,))
+    outcomes = {
+        frozenset({one.edit}): shown(1, ops=60, launches=2, kept=1),
+        frozenset[Edit]({setting}): shown(2, ops=100, launches=2),
+        frozenset[Edit]({setting, one.edit}): shown(2, ops=60, launches=2, kept=1),
+    }
+    found, _ = found_by(first, outcomes)
+    assert found.best is not None
+    assert [made.edit for made in found.best.offers] == [one.edit]

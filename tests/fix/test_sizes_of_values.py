@@ -37,3 +37,21 @@ def test_a_function_that_picks_rows_by_a_condition_has_sizes_of_values(body: str
     (function,) = ast.parse(f"def pick(x, k):\n    {body}\n").body
     assert isinstance(function, ast.FunctionDef)
     assert effects.selects(function) is selects
+
+
+@pytest.mark.parametrize(
+    ("body", "depends"),
+    [
+        (
+            "keep = []\n    for i in k:\n        if x[i]:\n            continue\n        keep.append(i)\n    return keep",
+            True,
+        ),
+        ("keep = []\n    while len(keep) < k:\n        keep.append(x)\n    return keep", True),
+        ("rows = []\n    for row in x:\n        rows.append(row * 2)\n    return rows", False),
+        ("for row in x:\n        if row:\n            k += 1\n    return k", False),
+    ],
+)
+def test_a_list_that_a_test_passes_over_is_as_long_as_values_say(body: str, *, depends: bool) -> None:
+    (function,) = ast.parse(f"def pick(x, k):\n    {body}\n").body
+    assert isinstance(function, ast.FunctionDef)
+    assert effects.collects_some(function) is depends

@@ -130,7 +130,7 @@ class _Marked(Struct, frozen=True):
         kinds = [self._kind(argument.arg) for argument in self._parameters()]
         results = [_tensors(call.returned) for call in self.calls]
         fit = all(found and not any(one.shares or one.requires_grad for one in found) for found in results)
-        if (self._is_method and not self._is_apart()) or None in kinds or effects.selects(self.function):
+        if (self._is_method and not self._is_apart()) or None in kinds or self._has_size_of_values():
             return
         if not fit or len({len(found) for found in results}) != 1:
             return
@@ -155,6 +155,10 @@ class _Marked(Struct, frozen=True):
                 " its fake says, or is given a value of another type than here, that is one, too, never another result"
             )
             yield Hatch(lines, price)
+
+    def _has_size_of_values(self) -> bool:
+        """Whether it depends on values how long what it returns is, however long it was here."""
+        return effects.selects(self.function) or effects.collects_some(self.function)
 
     # -- lines
 

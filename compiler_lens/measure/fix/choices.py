@@ -56,9 +56,15 @@ def launches_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
 
 
 def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterable[Trial]:
-    """Yield what ends half of what hurts, with clearly more in graphs than a trial that leaves functions to Python."""
+    """Yield what ends half of what hurts, with clearly more in graphs than a trial that leaves functions to Python.
+
+    But where that compiles by itself what is worth it, nothing that takes something for granted.
+    """
+    is_chosen = any(isinstance(one.edit, Inside) for one in best.offers)
     for one in helping if left_to_python(best.offers) else ():
-        if runs_less(best.offers, best.observed, one.observed) and one.observed.is_half_of(first):
+        takes = is_chosen and any(offer.gives_unknown or offer.is_last_resort for offer in one.offers)
+        is_more = runs_less(best.offers, best.observed, one.observed)
+        if is_more and not takes and one.observed.is_half_of(first):
             yield one
 
 

@@ -421,9 +421,15 @@ class Search:
         return True
 
     def _is_worth_it(self, added: Sequence[Offer], now: Observed, begin: Observed) -> bool:
-        """Whether functions may be divided: of what the program as it is has, at most half is left then."""
+        """Whether functions may be divided: of what the program as it is has, at most half is left then.
+
+        With as much in graphs as that has: where what is divided runs eagerly for the most part, more may be for now.
+        """
+        first = self._first.observed
         why = not_worth(added, now, begin)
-        return why is None or (why is NotWorth.ENDS_TOO_LITTLE and now.is_half_of(self._first.observed))
+        if why is None or not now.is_half_of(first):
+            return why is None
+        return why is NotWorth.ENDS_TOO_LITTLE or (why is NotWorth.RUNS_LESS and not runs_less(added, now, first))
 
     def _divided(self, state: State, parts: tuple[Offer, ...]) -> State | None:
         """Divide functions; where one of the parts raises as it is compiled, its line stays Python, too."""

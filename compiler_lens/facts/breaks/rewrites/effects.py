@@ -71,6 +71,9 @@ def varies(function: Function) -> bool:
     return any(called(call) in _CLOCKS for call in calls_in(function)) or any(_draws(c) for c in calls_in(function))
 
 
+_FILLS = frozenset({"add", "append", "appendleft", "extend", "insert"})
+
+
 def selects(function: Function) -> bool:
     """Return whether a function takes the rows where a condition is true: how many depends on values."""
     masks = {
@@ -82,6 +85,21 @@ def selects(function: Function) -> bool:
     }
     taken = [n.slice for n in ast.walk(function) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load)]
     return any(_is_condition(one) or (isinstance(one, ast.Name) and one.id in masks) for one in taken)
+
+
+def collects_some(function: Function) -> bool:
+    """Return whether a function fills a list, of which it depends on values how long it gets.
+
+    That is where it passes over an element, or ends the loop, by a test.
+    """
+    filled = [call for call in calls_in(function) if called(call) in _FILLS]
+    tested = (ast.If, ast.While, ast.Continue, ast.Break)
+    loops = [node for node in ast.walk(function) if isinstance(node, (ast.For, ast.While))]
+    return any(
+        isinstance(loop, ast.While) or any(isinstance(node, tested) for node in ast.walk(loop))
+        for loop in loops
+        if any(call in set(ast.walk(loop)) for call in filled)
+    )
 
 
 def _is_condition(node: ast.expr) -> bool:
