@@ -282,9 +282,9 @@ def test_what_takes_nothing_for_granted_is_better_than_more_in_graphs_that_does(
     first = replace(shown(9, 9), results=Results.UNKNOWN, inside=(one,))
     first = replace(first, offers=(unknown,))
     outcomes = {
-        frozenset({one.edit}): shown(1, ops=60, launches=2, kept=1),
+        frozenset({one.edit}): shown(1, ops=40, launches=2, kept=1),
         frozenset[Edit]({setting}): shown(2, ops=100, launches=2),
-        frozenset[Edit]({setting, one.edit}): shown(2, ops=60, launches=2, kept=1),
+        frozenset[Edit]({setting, one.edit}): shown(2, ops=40, launches=2, kept=1),
     }
     found, _ = found_by(first, outcomes)
     assert found.best is not None
