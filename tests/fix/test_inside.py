@@ -47,7 +47,8 @@ NET = """
 
 
     def loss_of(net, x):
-        return (net.scores(x) - 1).pow(2).mean()
+        y = torch.tanh(net.linear(x)) - 1
+        return y.pow(2).mean()
 
 
     def step(net, x):
@@ -65,7 +66,8 @@ NET = """
 def program(folder: Path, given: str) -> Path:
     file = folder / "program.py"
     head, _, _ = dedent(NET).lstrip().partition("{given}")
-    file.write_text(head + dedent(given).lstrip())
+    # Code of two files that is the same at the same lines is one for Dynamo.
+    file.write_text("\n" * len(given) + head + dedent(given).lstrip())
     return file
 
 
@@ -157,9 +159,53 @@ TWICE = """
 """
 
 
-@pytest.mark.parametrize("given", [KNOWN_THERE, TWICE])
+IF_ASKED = """
+    model = Net()
+    if not hasattr(torch, "no such thing"):
+        model = torch.compile(model, backend="eager")
+    for _ in range(3): model(torch.randn(5, 4))
+"""
+OTHERS_TOO = """
+    def prepared(module):
+        return torch.compile(module, backend="eager")
+
+    small = prepared(nn.Linear(4, 4))
+    model = prepared(Net())
+    for _ in range(3): model(small(torch.randn(5, 4)))
+"""
+CALLED_ELSEWHERE = """
+    net = Net()
+    model = torch.compile(net, backend="eager")
+    for _ in range(3): model(torch.randn(5, 4))
+    print(net.scores(torch.ones(2, 4)).sum())
+"""
+TWO_BACKWARDS = """
+    net = Net()
+    model = torch.compile(net, backend="eager")
+    for _ in range(3): model(torch.randn(5, 4))
+    x = torch.ones(2, 4, requires_grad=True)
+    torch.autograd.{grad}(net.linear(x).sum(), x, {graph}=True)
+""".format(grad="grad", graph="create" + "_graph")  # this file is one of the user's, too
+
+
+@pytest.mark.parametrize("given", [KNOWN_THERE, TWICE, IF_ASKED, OTHERS_TOO, CALLED_ELSEWHERE, TWO_BACKWARDS])
 def test_it_is_not_offered_where_it_cannot_be_written(tmp_path: Path, given: str) -> None:
     assert offered(program(tmp_path, given)) == []
+
+
+def test_a_module_whose_names_of_parameters_are_kept_stays_given(tmp_path: Path) -> None:
+    given = """
+        model = torch.compile(Net(), backend="eager")
+        for _ in range(3): model(torch.randn(5, 4))
+        print(list(model.{state}()))
+    """.format(state="state" + "_dict")
+    file = program(tmp_path, given)
+    (edit,) = offered(file)
+    texts = edited(edit, {str(file): file.read_text()}, str(file))
+    assert texts is not None
+    assert as_written(edit, texts) == texts
+    assert "@torch.compiler.disable\n    def forward" in texts[str(file)]
+    assert 'model = torch.compile(Net(), backend="eager")' in texts[str(file)]
 
 
 def test_where_all_that_computes_is_cut_nothing_is_offered(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
     breaks = counts.breaks - counts.benign_breaks
     unmeant = min(breaks, max(counts.breaks - len(seen.kept_out), 0))
     # What torch.compile is given no more breaks no graph, once that is written.
-    not_given = {one.edit.name for one in made if isinstance(one.edit, Inside)}
+    not_given = {one.edit.name for one in made if isinstance(one.edit, Inside) and not one.edit.is_kept}
     kept_out = [name for name in seen.kept_out if name not in not_given]
     aside = counts.recompiles - counts.benign_recompiles + len(kept_from_graphs(made)) + len(frozenset(kept_out))
     eager = (0, seen.eager_sooner_or_later, counts.eager_frames)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called
@@ -30,6 +31,10 @@ _LEAST = 4  # operators in a function: fewer are no graph's worth
 _SHARE = 0.05  # of all operators
 _MOST = 6  # functions that get a mark
 _PLAIN = frozenset({"no_grad", "inference_mode", "enable_grad"})  # marks that a function may have
+_CONDITIONAL = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While)
+# Who mentions one of these may rely on the names that `torch.compile(module)` gives parameters.
+_OF_ITS_WRAPPER = ("_orig_mod", "OptimizedModule", "state_dict", "torch.save", "save_pretrained")
+_TWICE = ("create_graph", "autograd.grad")  # AOTAutograd compiles no double backward
 _OF_A_GENERATOR = (ast.Yield, ast.YieldFrom, ast.Await)
 
 Place = tuple[str, str]  # a file, and the qualified name of a function in it
@@ -55,8 +60,11 @@ def inside(
     for functions, number in leading:
         for one in functions:
             by_given.setdefault(functions[0], {}).setdefault(one, number)
+    if any(word in text for text in chains.known.texts.values() for word in _TWICE):
+        return
     for given, dirty in by_given.items():
         inner = _worth(given, dirty, chains, recording, is_alone=len(by_given) == 1)
+        inner = [one for one in inner if not _is_called_elsewhere(one, {*dirty, *inner}, chains.known)]
         edit = _edit(given, inner, _site_of(given, recording, chains.known), chains.known)
         if edit is not None:
             yield edit, min(dirty.values())
@@ -66,7 +74,8 @@ class _Chains:
     """The calls of the user's functions that lead to lines."""
 
     def __init__(self, recording: Recording, disabling: Disabling, own: Ownership) -> None:
-        self.known, self._disabling, self._own = sources(recording), disabling, own
+        self.known = Sources({file: text for file, text in sources(recording).texts.items() if own.owns(file)})
+        self._disabling, self._own = disabling, own
         self._stacks = {one.compile_id: one.stack for one in recording.compilations}
         self._names: dict[tuple[str, int], str] = {}
 
@@ -116,6 +125,23 @@ def _worth(
     return [one for one, many in most if _may_have_a_mark(one, chains.known) and chains.is_worth(one, many)]
 
 
+def _is_called_elsewhere(place: Place, within: AbstractSet[Place], known: Sources) -> bool:
+    """Whether a function is mentioned beside those that are about it: it would be compiled there, too.
+
+    A module is called by no name of its own.
+    """
+    name = place[1].rpartition(".")[2]
+    found = [(one[0], function) for one in within if (function := _function(one, known))]
+    inside = {(file, line) for file, of in found for line in range(of.lineno, (of.end_lineno or of.lineno) + 1)}
+    mentioned = (
+        (file, node.lineno)
+        for file, text in known.texts.items()
+        for node in ast.walk(parsed(text) or ast.Module([], []))
+        if isinstance(node, ast.Attribute | ast.Name) and name in {getattr(node, "attr", ""), getattr(node, "id", "")}
+    )
+    return name != "forward" and any(at not in inside for at in mentioned)
+
+
 def _function(place: Place, known: Sources) -> ast.FunctionDef | None:
     tree = parsed(known.texts.get(place[0], ""))
     function = function_named(tree, place[1]) if tree and place[1] else None
@@ -139,31 +165,42 @@ def _site_of(given: Place, recording: Recording, known: Sources) -> CompileSite 
     found = [one for one in recording.sites if one.defined.file == file]
     text = known.texts.get(file, "")
     found = [one for one in found if name_at(text, one.defined.line) == name]
-    return found[0] if len({one.place for one in found}) == 1 else None
+    others = [one for one in recording.sites if one not in found]
+    is_one = len({one.place for one in found}) == 1 and all(one.place != found[0].place for one in others)
+    return found[0] if is_one else None
 
 
 def _edit(given: Place, inner: Sequence[Place], site: CompileSite | None, known: Sources) -> Inside | None:
     """Return the change; None where what torch.compile is told can be written only where it is."""
-    function = _function(given, known)
-    place = site.place if site else None
-    if function is None or place is None or not inner or not _may_have_a_mark(given, known):
+    function, place = _function(given, known), site.place if site else None
+    if function is None or site is None or place is None or not inner or not _may_have_a_mark(given, known):
         return None
     marks = [mark for mark in function.decorator_list if is_given(mark)]
-    if marks:
-        keywords = marks[0].keywords if isinstance(marks[0], ast.Call) else []
-        return (
-            Inside(*given, tuple(sorted(inner)), _written(keywords, known.texts[given[0]]))
-            if all(map(_is_known, keywords))
-            else None
-        )
-    text = known.texts.get(place.file, "")
+    at, text = (given[0] if marks else place.file), known.texts.get(given[0] if marks else place.file, "")
+    call: ast.expr | None = marks[0] if marks else _call_at(text, place.line)
+    keywords = call.keywords if isinstance(call, ast.Call) else []
+    if call is None or _is_conditional(text, call) or not all(map(_is_known, keywords)):
+        return None
+    written = "" if marks else ast.get_source_segment(text, call) or ""
+    is_kept = bool(site.module) and any(word in one for one in known.texts.values() for word in _OF_ITS_WRAPPER)
+    told = _written(keywords, text)
+    return Inside(*given, tuple(sorted(inner)), told, "" if marks else at, written, is_kept and not marks)
+
+
+def _call_at(text: str, line: int) -> ast.Call | None:
+    """Return the one call at a line that gives something to torch.compile."""
     tree = parsed(text)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
-    there = [one for one in calls if called(one) == "compile" and one.lineno <= place.line <= (one.end_lineno or 0)]
-    if len(there) != 1 or len(there[0].args) > 1 or not all(map(_is_known, there[0].keywords)):
-        return None
-    call = ast.get_source_segment(text, there[0]) or ""
-    return Inside(*given, tuple(sorted(inner)), _written(there[0].keywords, text), place.file, call) if call else None
+    there = [one for one in calls if called(one) == "compile" and one.lineno <= line <= (one.end_lineno or 0)]
+    return there[0] if len(there) == 1 and len(there[0].args) <= 1 else None
+
+
+def _is_conditional(text: str, call: ast.expr) -> bool:
+    """Whether something is given to torch.compile in some runs alone: a mark would give what it calls in all."""
+    tree = parsed(text)
+    around = (node for node in ast.walk(tree) if isinstance(node, _CONDITIONAL)) if tree else ()
+    tested = [node for node in around if not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))]
+    return any(node.lineno <= call.lineno <= (node.end_lineno or 0) for node in tested)
 
 
 def _written(keywords: Iterable[ast.keyword], text: str) -> str:

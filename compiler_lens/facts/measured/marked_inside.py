@@ -34,6 +34,7 @@ class Inside(Struct, frozen=True):
     arguments: str = ""  # that torch.compile gets for these: "dynamic=True"
     site: str = ""  # the file where it was given
     call: str = ""  # how that is written; empty where a mark on the function gives it
+    is_kept: bool = False  # it stays given: what torch.compile makes of a module has other names of parameters
 
     @property
     def title(self) -> str:
@@ -47,14 +48,16 @@ class Inside(Struct, frozen=True):
         return self.title
 
 
-def inside_price(name: str, inner: Sequence[tuple[str, str]]) -> str:
+def inside_price(edit: Inside) -> str:
     """Return what it costs to compile by themselves some functions that another one calls, and not that one."""
-    names = [f"`{one}`" for _, one in inner]
-    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    has = "has a mark of its" if len(names) == 1 else "have marks of their"
+    names = [f"`{one}`" for _, one in edit.inner]
+    is_one = len(names) == 1
+    listed = names[0] if is_one else f"{', '.join(names[:-1])} and {names[-1]}"
+    marks = "has a mark of its own, and is" if is_one else "have marks of their own, and are"
+    how = "passed over by torch.compile" if edit.is_kept else "not given to torch.compile any more"
     return (
-        f"`{name}` is not given to torch.compile any more: it is Python, with all that it calls but {listed}, which"
-        f" {has} own"
+        f"`{edit.name}` is {how}: it is Python, with all that it calls but {listed}, which {marks} compiled wherever"
+        f" something calls {'it' if is_one else 'them'}"
     )
 
 
@@ -73,6 +76,8 @@ def with_inside(edit: Inside, texts: _Texts) -> _Texts | None:
 
 def as_written(edit: Inside, texts: _Texts) -> _Texts | None:
     """Return texts that were tried as the user is to have them; None where that cannot be written."""
+    if edit.is_kept:
+        return texts
     text = texts.get(edit.file, "")
     function = _function(text, edit.name)
     if function is None:

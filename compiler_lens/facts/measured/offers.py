@@ -378,7 +378,7 @@ def _inside(recording: Recording, explained: Explanation, disabling: Disabling, 
     """Give what can be compiled by itself of a function that leads to what hurts, where that is Python."""
     hurting = list(dict.fromkeys((*_breaking(recording, explained), *_limiting(recording, explained))))
     for edit, first in inside(recording, disabling, own, [chain for _, chain in hurting]):
-        price, target = inside_price(edit.name, edit.inner), hurting[first][0]
+        price, target = inside_price(edit), hurting[first][0]
         yield Offer(target, edit, price, is_last_resort=True, keeps_computed=True, is_final=True)
 
 

@@ -148,7 +148,8 @@ def fewer(offer: Offer) -> Iterator[Offer]:
     if isinstance(edit, Inside) and len(edit.inner) > 1:
         for left_out in edit.inner:
             inner = tuple(one for one in edit.inner if one != left_out)
-            yield replace(offer, edit=replace(edit, inner=inner), price=inside_price(edit.name, inner))
+            less = replace(edit, inner=inner)
+            yield replace(offer, edit=less, price=inside_price(less))
 
 
 def one_for_each_target(states: Iterable[State]) -> tuple[Offer, ...]:
