@@ -475,3 +475,21 @@ def test_it_is_offered_where_the_graph_breaks_in_the_method(tmp_path: Path, monk
     assert splits
     assert all("gives a method that keeps books" in one.price for one in splits)
     assert any(split(TEXT, FUNCTION, one.edit.collected) for one in splits if isinstance(one.edit, Split))
+
+
+def test_it_is_not_offered_where_another_run_compiles_more_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What adds there would never be told."""
+    file = str(tmp_path / "books.py")
+    text = f"{TEXT}\n\ndef predicting(model):\n    return torch.compile(model.logits)\n"
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+    module = ModuleType("books")
+    exec(compile(text, file, "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        compiled = torch.compile(module.__dict__["Model"](), backend="eager")
+        for _ in range(2):
+            compiled(torch.ones(4, 3), torch.arange(4) % 3)
+    offers = observed(lens.recording, Ownership((str(tmp_path),))).offers
+    assert not [one for one in offers if isinstance(one.edit, Split) and one.edit.collected]

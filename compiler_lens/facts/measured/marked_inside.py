@@ -95,6 +95,16 @@ def is_given(mark: ast.expr) -> bool:
     return dotted(mark.func if isinstance(mark, ast.Call) else mark) == _COMPILE
 
 
+def givings(text: str) -> int:
+    """Return how often a text gives something to torch.compile, by a call or by a mark."""
+    tree = parsed(text)
+    nodes = list(ast.walk(tree)) if tree else []
+    marks = [mark for node in nodes if isinstance(node, ast.FunctionDef) for mark in node.decorator_list]
+    given = {(one.lineno, one.col_offset) for one in marks if is_given(one)}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and dotted(node.func) == _COMPILE]
+    return len(given | {(one.lineno, one.col_offset) for one in calls})
+
+
 def _with_marks(text: str, name: str, marks: Sequence[str]) -> str | None:
     """Return a text in which a function has marks above all others but the one that gives it to torch.compile."""
     function = _function(text, name)

@@ -36,7 +36,7 @@ from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.inside import inside
 from compiler_lens.facts.measured.kept import keeps, kept_in
-from compiler_lens.facts.measured.marked_inside import inside_price
+from compiler_lens.facts.measured.marked_inside import givings, inside_price
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -264,13 +264,17 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
     functions were given: each of them is then made two without that as well.
     """
     given = list(dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)))
+    places = {site.place for site in recording.sites if site.place}
     for defined in given:
         text = known.texts.get(defined.file, "")
+        # What is given in other runs alone would add to the lists, too, and nobody would take it from there.
+        is_all_given = givings(text) <= sum(place.file == defined.file for place in places)
         name = function_at(text, defined.line)
         kept = lines_of_books(text, name) if name else frozenset[int]()
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
         inner = [(one, at) for one, at in inner if not _is_read_meanwhile(at, text, name, known)]
+        inner = inner if is_all_given else []
         lines: tuple[str, ...] = ()
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines

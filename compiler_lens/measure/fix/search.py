@@ -196,7 +196,9 @@ class Search:
     def _best(self) -> Trial | None:
         cost = self._first.observed.whole_cost
         while True:
-            helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
+            helping = [
+                one for one in self._tried if one.observed.whole_cost < cost and one.helps and self._ends_enough(one)
+            ]
             best = min(helping, key=preferred, default=None)
             if best is None:
                 return None
@@ -208,6 +210,10 @@ class Search:
             found = self._tried[self._place(best.offers)]
             if is_confirmed and found.observed.whole_cost == best.observed.whole_cost:  # a closer look may count more
                 return found
+
+    def _ends_enough(self, trial: Trial) -> bool:
+        """Return whether a trial ends half of what hurts, by all counts, where functions stay Python for it."""
+        return not kept_from_graphs(trial.offers) or trial.observed.is_half_of(self._first.observed)
 
     def _place(self, offers: tuple[Offer, ...]) -> int:
         return next(number for number, trial in enumerate(self._tried) if trial.offers == offers)
