@@ -180,3 +180,18 @@ def test_of_marks_for_one_thing_the_outermost_may_keep_out_what_those_within_it_
     found = outermost_marks([inner, outer, other, REWRITE])
     assert [one.edit for one in found] == [POST.edit, other.edit]
     assert found[0].may_lose == {(FILE, "y"), (FILE, "z")}
+
+
+def test_what_by_all_counts_leaves_more_than_half_is_not_the_best_where_functions_are_python() -> None:
+    """AOTAutograd may count more than Dynamo, which a closer look shows."""
+    first = replace(seen(9, POST), results=Results.UNKNOWN)
+    more = Figures(7, 0, 0)
+
+    def attempt(_texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        return seen(2, kept=1)
+
+    def confirm(one: Observed, _texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        return replace(one, figures=more, counts=Counts(1, 7, 0, 1, 0, 0.0))
+
+    assert Search(first, {FILE: TEXT}, FILE, attempt, lambda one: one).result().best is not None
+    assert Search(first, {FILE: TEXT}, FILE, attempt, lambda one: one, confirm).result().best is None
