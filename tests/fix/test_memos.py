@@ -26,10 +26,10 @@ TABLES = {}
 
 
 def table(start, n, dim):
-    if (start, n) not in TABLES:
+    if (start, n, dim) not in TABLES:
         steps = torch.arange(start, start + n).float()
-        TABLES[(start, n)] = torch.outer(steps, torch.ones(dim)).cos()
-    return TABLES[(start, n)]
+        TABLES[(start, n, dim)] = torch.outer(steps, torch.ones(dim)).cos()
+    return TABLES[(start, n, dim)]
 
 
 @torch.compile
@@ -40,7 +40,7 @@ RUN = """
 for start in range(10):
     turned(torch.ones(4, 3) * start, start)
 """
-KEPT = "TABLES[(start, n)] = torch.outer(steps, torch.ones(dim)).cos()"
+KEPT = "TABLES[(start, n, dim)] = torch.outer(steps, torch.ones(dim)).cos()"
 
 
 def offered(text: str, code: str = KEPT, **beside: str) -> str | None:
@@ -54,11 +54,11 @@ def test_compiled_code_computes_what_others_keep() -> None:
         "if torch.compiler.is_compiling():\n"
         "    steps = torch.arange(start, start + n).float()\n"
         "    return torch.outer(steps, torch.ones(dim)).cos()\n"
-        "if (start, n) not in TABLES:\n"
+        "if (start, n, dim) not in TABLES:\n"
         "    steps = torch.arange(start, start + n).float()\n"
-        "    TABLES[(start, n)] = torch.outer(steps, torch.ones(dim)).cos()"
+        "    TABLES[(start, n, dim)] = torch.outer(steps, torch.ones(dim)).cos()"
     )
-    of_self = TABLES.replace("TABLES[", "self.kept[").replace("in TABLES", "in self.kept").replace("(start, n, d", "(self, start, n, d")  # fmt: skip
+    of_self = TABLES.replace("TABLES[", "self.kept[").replace("in TABLES", "in self.kept").replace("def table(start", "def table(self, start")  # fmt: skip
     assert offered(of_self, KEPT.replace("TABLES", "self.kept")) is not None
 
 
@@ -66,10 +66,10 @@ def test_compiled_code_computes_what_others_keep() -> None:
     ("was", "then"),
     [
         ("TABLES = {}", "TABLES = {}\nsize = lambda: len(TABLES)"),  # somebody else reads it
-        ("    return TABLES[(start, n)]", "    n = n + 1\n    return TABLES[(start, n)]"),
-        ("    return TABLES[(start, n)]", "    return TABLES[(n, start)]"),
+        ("    return TABLES[(start, n, dim)]", "    n = n + 1\n    return TABLES[(start, n, dim)]"),
+        ("    return TABLES[(start, n, dim)]", "    return TABLES[(n, start)]"),
         ("steps = torch.arange(start, start + n).float()", "steps = torch.randn(n)"),  # another one each time
-        ("steps = torch.arange(start, start + n).float()", "steps = read(start, n)"),
+        ("steps = torch.arange(start, start + n).float()", "steps = read(start, n, dim)"),
         (
             "steps = torch.arange(start, start + n).float()",
             "steps = torch.arange(n) * SCALE",
@@ -305,3 +305,15 @@ def test_another_class_has_a_dict_of_its_own() -> None:
     assert offered(TIME + other, TIME_KEPT) == offered(TIME, TIME_KEPT)
     assert offered(TIME + other.replace("class Other", "class Other(Model)"), TIME_KEPT) is None
     assert offered(TIME + "\n\ndef clear(model):\n    model.cache.clear()\n", TIME_KEPT) is None
+
+
+def test_what_is_kept_of_an_argument_that_the_key_lacks_is_older_than_what_would_be_computed() -> None:
+    scaled = TABLES.replace("def table(start, n, dim):", "def table(start, n, dim, scale=1.0):")
+    assert offered(scaled) is not None
+    assert offered(scaled.replace("torch.arange(start, start + n)", "torch.arange(start, start + n, scale)")) is None
+    on_device = scaled.replace("torch.arange(start, start + n)", "torch.arange(start, start + n, device=scale.device)")
+    assert offered(on_device) is not None
+
+
+def test_what_is_kept_before_autocast_has_another_dtype_than_what_would_be_computed_in_it() -> None:
+    assert offered(f"{TABLES}\n\nwith torch.autocast('cpu'):\n    pass\n") is None

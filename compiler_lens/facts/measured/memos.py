@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.effects import changes_nothing
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_new_tensor
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_new_tensor, parameters
 from compiler_lens.facts.measured.collected import has_lines
 from compiler_lens.facts.measured.computed import only_computes
 from compiler_lens.facts.measured.edits import Lines
@@ -66,7 +66,8 @@ def unmemoized(at: SourceLine, known: Sources) -> tuple[Lines, str] | None:
     puts anything else into it, or changes in place what is in it.
     """
     memo = _memo(at, known)
-    if memo is None or _is_anothers(memo, at, known):
+    # What was computed under autocast has another dtype than what was kept before it.
+    if memo is None or _is_anothers(memo, at, known) or any("autocast" in text for text in known.texts.values()):
         return None
     site, last = memo.site, memo.after[-1]
     is_returned = isinstance(last, ast.Return) and list(memo.reads) == [last.value] and len(memo.after) == 1
@@ -186,7 +187,18 @@ def _is_its_own(memo: Memo, function: ast.FunctionDef) -> bool:
         and all(changes_nothing(call, memo.site.tensors) for call in calls_in(memo.key))
         and only_computes(tree, memo.site, computed)
         and not any(_is_of_values(memo, node) for one in computed for node in ast.walk(one))
+        and _is_keyed(memo, function, computed)
     )
+
+
+def _is_keyed(memo: Memo, function: ast.FunctionDef, computed: Sequence[ast.AST]) -> bool:
+    """Return whether all that the function has and that is computed with is in the key: else what is kept is older."""
+    value = memo.site.value_of(memo.key.id) if isinstance(memo.key, ast.Name) else None
+    key = {n.id for one in (memo.key, value) if one for n in ast.walk(one) if isinstance(n, ast.Name)}
+    own = {*parameters(function), *_stored(function.body)} - _stored(memo.body) - {"self"}
+    parents = memo.site.parents()
+    used = [n for one in computed for n in ast.walk(one) if isinstance(n, ast.Name) and n.id in own]
+    return all(n.id in key or getattr(parents.get(n), "attr", "") == "device" for n in used)
 
 
 def _names_something(one: ast.stmt) -> bool:

@@ -64,6 +64,7 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
     for one in helping if left_to_python(best.offers) else ():
         takes = is_chosen and any(offer.gives_unknown or offer.is_last_resort for offer in one.offers)
         is_more = runs_less(best.offers, best.observed, one.observed)
+        is_more &= one.observed.eager_sooner_or_later <= best.observed.eager_sooner_or_later
         if is_more and not takes and one.observed.is_half_of(first):
             yield one
 
