@@ -97,6 +97,12 @@ FORMS = {
         ["@torch.compiler.disable"],
         [],
     ),
+    "a module with options": (
+        'model = torch.compile(Net(), backend="eager", options={"a": 1})\nmodel(torch.randn(5, 4))',
+        '@torch.compile(backend="eager", options={"a": 1})',
+        ["@torch.compiler.disable"],
+        ["model = Net()"],
+    ),
     "a module, in place": (
         "net = Net()\nnet.compile(backend='eager')\nfor _ in range(3): net(torch.randn(5, 4))",
         "@torch.compile(backend='eager')",

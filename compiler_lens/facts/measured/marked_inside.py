@@ -22,6 +22,8 @@ _PASSED_OVER = "compiler.disable"
 _AROUND = "@(lambda function: lambda *args, **kwargs: function(*args, **kwargs))"
 _CALLING = "lambda *args, **kwargs: {}(*args, **kwargs)"
 _COMPILE = "torch.compile"
+_TORCH = "{torch}"  # in a mark: what torch is called in its file
+_GIVES = f"@{_TORCH}.compile"
 _Texts = Mapping[str, str]
 
 
@@ -63,8 +65,8 @@ def inside_price(edit: Inside) -> str:
 
 def with_inside(edit: Inside, texts: _Texts) -> _Texts | None:
     """Return texts in which it is so, to be tried; None where that cannot be written."""
-    compiled = f"@{{}}.compile{f'({edit.arguments})' if edit.arguments else ''}"
-    passed = f"@{{}}.{_PASSED_OVER}"
+    compiled = f"@{_TORCH}.compile{f'({edit.arguments})' if edit.arguments else ''}"
+    passed = f"@{_TORCH}.{_PASSED_OVER}"
     marks = [(edit.file, edit.name, [passed] if edit.call else [_AROUND, passed])]
     for file, name, lines in (*marks, *((file, name, [compiled]) for file, name in edit.inner)):
         new = _with_marks(texts.get(file, ""), name, lines)
@@ -111,11 +113,11 @@ def _with_marks(text: str, name: str, marks: Sequence[str]) -> str | None:
     site = site_in(text, function.body[0].lineno) if function else None
     if function is None or site is None:
         return None
-    if marks[0].startswith("@{}.compile") and any(map(is_given, function.decorator_list)):
+    if marks[0].startswith(_GIVES) and any(map(is_given, function.decorator_list)):
         return text
     at = next((one.end_lineno or 0 for one in function.decorator_list if is_given(one)), first_line(function) - 1)
     pad, lines = " " * function.col_offset, text.split("\n")
-    return "\n".join([*lines[:at], *(pad + one.format(site.torch) for one in marks), *lines[at:]])
+    return "\n".join([*lines[:at], *(pad + one.replace(_TORCH, site.torch, 1) for one in marks), *lines[at:]])
 
 
 def _function(text: str, name: str) -> ast.FunctionDef | None:
