@@ -17,6 +17,7 @@ from compiler_lens import Lens
 from compiler_lens.facts.measured.bookkeeping import split
 from compiler_lens.facts.measured.collected import collects
 from compiler_lens.facts.measured.edits import Split
+from compiler_lens.facts.measured.fix import Offer
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.unanswered import waiting, waits
 from compiler_lens.facts.program.ownership import Ownership
@@ -460,18 +461,23 @@ def test_an_update_of_something_else_is_not_kept(old: str, new: str) -> None:
     assert split(text.replace(old, new), FUNCTION, (line,)) is None
 
 
-def test_it_is_offered_where_the_graph_breaks_in_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = str(tmp_path / "books.py")
-    monkeypatch.setitem(linecache.cache, file, (len(TEXT), None, TEXT.splitlines(keepends=True), file))
+def splits_offered(text: str, folder: Path, patch: pytest.MonkeyPatch) -> list[Offer]:
+    """What a recording of the model in two calls offers."""
+    file = str(folder / "books.py")
+    patch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
     module = ModuleType("books")
-    exec(compile(TEXT, file, "exec"), module.__dict__)
+    exec(compile(text, file, "exec"), module.__dict__)
     torch._dynamo.reset()
     with Lens(strict=True) as lens:
         compiled = torch.compile(module.__dict__["Model"](), backend="eager")
         for _ in range(2):
             compiled(torch.ones(4, 3), torch.arange(4) % 3)
-    offers = observed(lens.recording, Ownership((str(tmp_path),))).offers
-    splits = [one for one in offers if isinstance(one.edit, Split)]
+    offers = observed(lens.recording, Ownership((str(folder),))).offers
+    return [one for one in offers if isinstance(one.edit, Split)]
+
+
+def test_it_is_offered_where_the_graph_breaks_in_the_method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    splits = splits_offered(TEXT, tmp_path, monkeypatch)
     assert splits
     assert all("gives a method that keeps books" in one.price for one in splits)
     assert any(split(TEXT, FUNCTION, one.edit.collected) for one in splits if isinstance(one.edit, Split))
@@ -481,15 +487,6 @@ def test_it_is_not_offered_where_another_run_compiles_more_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What adds there would never be told."""
-    file = str(tmp_path / "books.py")
     text = f"{TEXT}\n\ndef predicting(model):\n    return torch.compile(model.logits)\n"
-    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
-    module = ModuleType("books")
-    exec(compile(text, file, "exec"), module.__dict__)
-    torch._dynamo.reset()
-    with Lens(strict=True) as lens:
-        compiled = torch.compile(module.__dict__["Model"](), backend="eager")
-        for _ in range(2):
-            compiled(torch.ones(4, 3), torch.arange(4) % 3)
-    offers = observed(lens.recording, Ownership((str(tmp_path),))).offers
-    assert not [one for one in offers if isinstance(one.edit, Split) and one.edit.collected]
+    splits = splits_offered(text, tmp_path, monkeypatch)
+    assert not [one for one in splits if isinstance(one.edit, Split) and one.edit.collected]

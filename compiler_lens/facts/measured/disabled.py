@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import Function, dotted
+from compiler_lens.facts.breaks.rewrites.syntax import OF_A_GENERATOR, Function, dotted
 from compiler_lens.facts.measured.bookkeeping import name_at
 from compiler_lens.facts.measured.called import qualified
 from compiler_lens.facts.measured.collected import INNER
@@ -24,7 +24,6 @@ from compiler_lens.recording.own_files import package_of
 from compiler_lens.recording.source_text import COMPREHENSIONS, LOOPS, Sources, first_line, sources
 
 _ABOVE = frozenset({"staticmethod", "classmethod", "property", "torch.no_grad", "torch.inference_mode"})
-_OF_A_GENERATOR = (ast.Yield, ast.YieldFrom, ast.Await)
 _BY_PYTHON = ("forward", "__")  # names that nobody has to write for a call
 _LONGEST = 60  # characters of a reason
 _MOST = 3  # functions that lead to one line
@@ -99,7 +98,7 @@ class Disabling:
         if tree is None or not is_plain or package_of(at.file) or not site.has_torch_at_top:
             return False
         if not name_at(site.text, function.lineno) or any(
-            isinstance(node, _OF_A_GENERATOR) for node in ast.walk(function)
+            isinstance(node, OF_A_GENERATOR) for node in ast.walk(function)
         ):
             return False
         if self._is_given(at.file, site) or INNER in function.name:  # which was made to be compiled

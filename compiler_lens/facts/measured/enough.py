@@ -8,8 +8,7 @@ from enum import Enum
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, EndApart, Split
 from compiler_lens.facts.measured.fix import Observed, Offer
-from compiler_lens.facts.measured.in_python import is_most_lost, left_to_python, runs_less
-from compiler_lens.facts.measured.marked_inside import Inside
+from compiler_lens.facts.measured.in_python import compiles_inside, is_most_lost, left_to_python, runs_less
 
 
 class NotWorth(Enum):
@@ -59,7 +58,7 @@ def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> b
 
     Functions in parts may lose the lines that stay Python, but not all but a few of what was compiled: that is no gain.
     """
-    if any(isinstance(offer.edit, Inside) for offer in added):  # chosen by what it computes
+    if compiles_inside(added):
         return False
     if any(isinstance(offer.edit, Apart) for offer in added) and is_most_lost(now, before):
         return True

@@ -190,13 +190,9 @@ class Observed(Struct, frozen=True):
     kept_out: tuple[str, ...] = ()  # of each break at a call of a function that is kept out of the compiler, its name
     others: OtherInputs = OtherInputs()  # calls with other inputs than the program's own
     refuted_by: OtherCall | None = None  # the first of them that speaks against what was changed
-    unseen: tuple[
-        Edit, ...
-    ] = ()  # changes whose branch went one way in all that was compared: nothing is known of the other
+    unseen: tuple[Edit, ...] = ()  # changes whose branch went one way in all that was compared
     printed: OtherWords | None = None  # what the program then prints otherwise
-    at_each_call: tuple[
-        AtEachCall, ...
-    ] = ()  # functions that each call has compiled again: few calls more, and they run eagerly
+    at_each_call: tuple[AtEachCall, ...] = ()  # functions that run eagerly after a few calls more
     drawn_at: SourceLine | None = None  # the first line of which compiled code draws random numbers, as Inductor does
 
     @property

@@ -37,6 +37,11 @@ def is_mark(edit: Edit) -> bool:
     return isinstance(edit, Lines) and ".compiler.disable" in edit.title and edit.title.startswith("@")
 
 
+def compiles_inside(offers: Iterable[Offer]) -> bool:
+    """Return whether some offers compile by itself what a function calls, which was chosen by what it computes."""
+    return any(isinstance(one.edit, Inside) for one in offers)
+
+
 def function_of(edit: Edit) -> str:
     """Return the name of the function that an edit keeps in Python; empty where it keeps none, or does not show it."""
     if isinstance(edit, Split | EndApart | Apart | Inside):
@@ -76,10 +81,9 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
 def runs_less(made: Iterable[Offer], now: Observed, before: Observed) -> bool:
     """Return whether clearly less runs in graphs, beyond what is spared as graphs that do little are not launched.
 
-    What is compiled by itself was chosen by what it computes: how many lines that are says nothing, and half of the
-    operators are enough.
+    Of what is compiled by itself it says nothing how many lines that are, and half of the operators are enough.
     """
-    is_chosen = any(isinstance(one.edit, Inside) for one in made)
+    is_chosen = compiles_inside(made)
     if now.operators > (_HALF if is_chosen else _NEARLY_ALL) * before.operators:
         return False
     lost, spared = before.operators - now.operators, _launched_again(before) - _launched_again(now)

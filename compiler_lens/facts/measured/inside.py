@@ -1,10 +1,10 @@
-"""What is worth compiling by itself, where what calls it cannot be: that runs as Python, by two marks for all of it.
+"""What is worth compiling by itself, where what calls it cannot be: that runs as Python.
 
 Post-processing, books and logging round a network break its graph again and again. Whoever writes such a program anew
 compiles the network and leaves the rest alone.
 
     a chain of calls ──► the first function that leads to nothing that hurts ──► @torch.compile
-    what torch.compile was given ──► @torch.compiler.disable
+    what torch.compile was given ──► is not given any more, or passed over
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import called
+from compiler_lens.facts.breaks.rewrites.syntax import OF_A_GENERATOR, called
 from compiler_lens.facts.measured.bookkeeping import name_at
-from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.disabled import Disabling
 from compiler_lens.facts.measured.in_python import A_LAUNCH
-from compiler_lens.facts.measured.marked_inside import Inside, is_given
+from compiler_lens.facts.measured.marked_inside import Inside, function_in, is_given
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.model import CompileSite, GraphStage, Recording, SourceLine
@@ -35,7 +34,6 @@ _CONDITIONAL = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While)
 # Who mentions one of these may rely on the names that `torch.compile(module)` gives parameters.
 _OF_ITS_WRAPPER = ("_orig_mod", "OptimizedModule", "state_dict", "torch.save", "save_pretrained")
 _TWICE = ("create_graph", "autograd.grad")  # AOTAutograd compiles no double backward
-_OF_A_GENERATOR = (ast.Yield, ast.YieldFrom, ast.Await)
 
 Place = tuple[str, str]  # a file, and the qualified name of a function in it
 Chain = Sequence[SourceLine]  # calls, outermost first, and the line that they lead to
@@ -143,9 +141,7 @@ def _is_called_elsewhere(place: Place, within: AbstractSet[Place], known: Source
 
 
 def _function(place: Place, known: Sources) -> ast.FunctionDef | None:
-    tree = parsed(known.texts.get(place[0], ""))
-    function = function_named(tree, place[1]) if tree and place[1] else None
-    return function if isinstance(function, ast.FunctionDef) else None
+    return function_in(known.texts.get(place[0], ""), place[1])
 
 
 def _may_have_a_mark(place: Place, known: Sources) -> bool:
@@ -155,7 +151,7 @@ def _may_have_a_mark(place: Place, known: Sources) -> bool:
     others = [one for one in function.decorator_list if not is_given(one)]
     marks = [called(one) if isinstance(one, ast.Call) else "" for one in others]
     site = site_in(known.texts[place[0]], function.body[0].lineno)
-    is_later = any(isinstance(node, _OF_A_GENERATOR) for node in ast.walk(function))
+    is_later = any(isinstance(node, OF_A_GENERATOR) for node in ast.walk(function))
     return bool(site and site.has_torch_at_top) and _PLAIN.issuperset(marks) and not is_later
 
 

@@ -81,7 +81,7 @@ def as_written(edit: Inside, texts: _Texts) -> _Texts | None:
     if edit.is_kept:
         return texts
     text = texts.get(edit.file, "")
-    function = _function(text, edit.name)
+    function = function_in(text, edit.name)
     if function is None:
         return None
     lines, first, last = text.split("\n"), first_line(function) - 1, function.lineno - 1
@@ -109,7 +109,7 @@ def givings(text: str) -> int:
 
 def _with_marks(text: str, name: str, marks: Sequence[str]) -> str | None:
     """Return a text in which a function has marks above all others but the one that gives it to torch.compile."""
-    function = _function(text, name)
+    function = function_in(text, name)
     site = site_in(text, function.body[0].lineno) if function else None
     if function is None or site is None:
         return None
@@ -120,8 +120,9 @@ def _with_marks(text: str, name: str, marks: Sequence[str]) -> str | None:
     return "\n".join([*lines[:at], *(pad + one.replace(_TORCH, site.torch, 1) for one in marks), *lines[at:]])
 
 
-def _function(text: str, name: str) -> ast.FunctionDef | None:
-    tree = parsed(text) if "\r" not in text else None
+def function_in(text: str, name: str) -> ast.FunctionDef | None:
+    """Return a function of a text by its qualified name; None of one whose lines end in another way."""
+    tree = parsed(text) if name and "\r" not in text else None
     function = function_named(tree, name) if tree else None
     return function if isinstance(function, ast.FunctionDef) else None
 

@@ -6,14 +6,13 @@ import ast
 from collections.abc import Iterator
 
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import Function, calls_in, dotted
+from compiler_lens.facts.breaks.rewrites.syntax import OF_A_GENERATOR, Function, calls_in, dotted
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import GraphStage, Recording, SourceLine
 from compiler_lens.recording.source_text import Sources, syntax_if_known
 
 _WRAPS = frozenset(("functools.wraps", "wraps"))
-_OF_A_GENERATOR = (ast.Yield, ast.YieldFrom, ast.Await)
 
 
 def computed_lines(recording: Recording, own: Ownership) -> frozenset[SourceLine]:
@@ -58,7 +57,7 @@ def kept_out(at: SourceLine, known: Sources, computed: frozenset[SourceLine]) ->
 def _is_plain(function: Function) -> bool:
     """Return whether a function returns when it was called, and is not what another mark makes of it."""
     is_marked = any(dotted(getattr(one, "func", one)) not in _WRAPS for one in function.decorator_list)
-    return not is_marked and not any(isinstance(node, _OF_A_GENERATOR) for node in ast.walk(function))
+    return not is_marked and not any(isinstance(node, OF_A_GENERATOR) for node in ast.walk(function))
 
 
 def _mark(site: Site, function: Function, at: SourceLine) -> Lines:

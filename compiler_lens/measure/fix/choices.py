@@ -12,7 +12,14 @@ from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts
 from compiler_lens.facts.measured.enough import may_lose, not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
-from compiler_lens.facts.measured.in_python import is_mark, kept_from_graphs, left_to_python, price, runs_less
+from compiler_lens.facts.measured.in_python import (
+    compiles_inside,
+    is_mark,
+    kept_from_graphs,
+    left_to_python,
+    price,
+    runs_less,
+)
 from compiler_lens.facts.measured.marked_inside import Inside, inside_price
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.groups import grouped
@@ -60,7 +67,7 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
 
     But where that compiles by itself what is worth it, nothing that takes something for granted.
     """
-    is_chosen = any(isinstance(one.edit, Inside) for one in best.offers)
+    is_chosen = compiles_inside(best.offers)
     for one in helping if left_to_python(best.offers) else ():
         takes = is_chosen and any(offer.gives_unknown or offer.is_last_resort for offer in one.offers)
         is_more = runs_less(best.offers, best.observed, one.observed)
@@ -94,7 +101,7 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
 
     Nor of a few, if functions stay Python: these come first, and what compiles more stays.
     """
-    if any(isinstance(one.edit, Inside) for one in offers):  # what it leaves to Python needs no other change
+    if compiles_inside(offers):  # what it leaves to Python needs no other change
         return [one for one in offers if not isinstance(one.edit, Inside)]
     if python := [one for one in offers if kept_from_graphs([one])]:
         others = [one for one in offers if one not in python and not is_rewrite(one)]

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
 from compiler_lens.facts.measured.enough import NotWorth, not_worth, only_says_so, takes_too_much
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
-from compiler_lens.facts.measured.in_python import kept_from_graphs, runs_less
-from compiler_lens.facts.measured.marked_inside import Inside
+from compiler_lens.facts.measured.in_python import compiles_inside, kept_from_graphs, runs_less
 from compiler_lens.facts.measured.other_inputs import OtherCall
 from compiler_lens.measure.fix.choices import (
     MANY,
@@ -121,11 +120,12 @@ class Search:
         vouched = {o for one in checked if one.observed.results is not Results.DIFFER for o in one.offers}
         # Where each of them is right beside others, it is not known which must not stand together.
         suspects = set[Offer]().union(*((one - vouched) or one for one in refuted))
-        for place, trial in enumerate(self._tried):
-            if trial.offers not in self._confirmed and (
-                suspects.intersection(trial.offers) or any(one.needs_both for one in trial.offers)
-            ):
-                self._tried[place] = replace(trial, helps=False)
+        self._set_aside(
+            lambda trial: (
+                trial.offers not in self._confirmed
+                and (bool(suspects.intersection(trial.offers)) or any(one.needs_both for one in trial.offers))
+            )
+        )
 
     def without_unknown(self, why: str | OtherCall) -> Fix:
         """Return what is best without settings that give unknown numbers, as what compiles the best speaks against."""
@@ -134,10 +134,12 @@ class Search:
 
     def without_inside(self) -> Fix:
         """Return what is best without changes that compile what a function calls in place of it."""
-        for place, trial in enumerate(self._tried):
-            if any(isinstance(offer.edit, Inside) for offer in trial.offers):
-                self._tried[place] = replace(trial, helps=False)
+        self._set_aside(lambda trial: compiles_inside(trial.offers))
         return self._concluded()
+
+    def _set_aside(self, is_refused: Callable[[Trial], bool]) -> None:
+        """Take it that some trials do not help."""
+        self._tried = [replace(one, helps=False) if is_refused(one) else one for one in self._tried]
 
     @property
     def best(self) -> Trial | None:
@@ -150,9 +152,7 @@ class Search:
         Or as it makes something else of a call with other inputs.
         """
         refused = self._best()
-        for place, trial in enumerate(self._tried):
-            if any(offer.gives_unknown for offer in trial.offers):
-                self._tried[place] = replace(trial, helps=False)
+        self._set_aside(lambda trial: any(offer.gives_unknown for offer in trial.offers))
         if refused is not None:
             observed = replace(refused.observed, results=Results.DIFFER)
             if isinstance(why, OtherCall):
@@ -367,9 +367,9 @@ class Search:
         if not (before.is_cut or before.kept_out):
             return False
         begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
-        for state in (begin, self._first):
-            found = self._try(state, state.observed.inside) if state is not None and state.observed.inside else None
-            if found is None or state is None:
+        for state in (self._first,) if begin is None else (begin, self._first):
+            found = self._try(state, state.observed.inside) if state.observed.inside else None
+            if found is None:
                 continue
             is_better = self._is_better(found, state)
             if self._with_less_inside(self._walk(found) if is_better else found) or is_better:

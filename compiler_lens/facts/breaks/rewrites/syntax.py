@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+OF_A_GENERATOR = (ast.Yield, ast.YieldFrom, ast.Await)
 SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert)  # no block of statements
 
 # fmt: off
