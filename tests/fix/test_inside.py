@@ -179,6 +179,11 @@ OTHERS_TOO = """
     model = prepared(Net())
     for _ in range(3): model(small(torch.randn(5, 4)))
 """
+OF_A_LOOP = """
+    models = [Net()]
+    for one in models: one.compile(backend="eager")
+    for _ in range(3): models[0](torch.randn(5, 4))
+"""
 CALLED_ELSEWHERE = """
     net = Net()
     model = torch.compile(net, backend="eager")
@@ -194,7 +199,9 @@ TWO_BACKWARDS = """
 """.format(grad="grad", graph="create" + "_graph")  # this file is one of the user's, too
 
 
-@pytest.mark.parametrize("given", [KNOWN_THERE, TWICE, IF_ASKED, OTHERS_TOO, CALLED_ELSEWHERE, TWO_BACKWARDS])
+@pytest.mark.parametrize(
+    "given", [KNOWN_THERE, TWICE, IF_ASKED, OTHERS_TOO, OF_A_LOOP, CALLED_ELSEWHERE, TWO_BACKWARDS]
+)
 def test_it_is_not_offered_where_it_cannot_be_written(tmp_path: Path, given: str) -> None:
     assert offered(program(tmp_path, given)) == []
 

@@ -24,7 +24,7 @@ from compiler_lens.facts.measured.fix import (
     Target,
     Trial,
 )
-from compiler_lens.facts.measured.left import Came, what_is_left
+from compiler_lens.facts.measured.left import Came, TriedFor, what_is_left
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall
 from compiler_lens.facts.measured.printed import OtherWords
@@ -685,3 +685,15 @@ def test_a_row_of_the_table_names_a_mark_and_its_function() -> None:
     assert f"1 model.py:1 {mark} def inner" in text
     assert f"2 model.py:7 {mark} def outer" in text
     assert [one.edit.title for one in offers] == [f"{mark} def inner", f"{mark} def outer"]
+
+
+def test_nobody_is_told_to_compile_for_all_sizes_after_that_was_tried(user: ModuleType) -> None:
+    first = seen(user.mild, (X, X.double()))
+    found = next(one for one in what_is_left(Fix(first)) if one.cause)
+    assert found.cause is not None
+    change = "Compile with `torch.compile(…, dynamic=True)`, or pad the last batch."
+    one = replace(found, cause=replace(found.cause, fix=replace(found.cause.fix, change=change)))
+    assert to_do(one) == change
+    offer = Offer(one.target, Lines("left_model.py", 7, ("torch.compile(f)",), ("torch.compile(f, dynamic=True)",)))
+    trial = Trial((offer,), {}, first.figures, first, helps=False)
+    assert to_do(replace(one, offers=(TriedFor(offer, Came.STAYS, trial, first),))) == ""

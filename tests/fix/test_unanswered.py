@@ -138,6 +138,75 @@ def test_a_meter_that_compiled_code_calls_has_what_it_had(old: str, new: str, ba
         assert after == numbers
 
 
+GIVEN = (
+    HEAD
+    + """
+class Averages:
+    def __init__(self):
+        self.values = {}
+
+    def observe(self, name, value):
+        old = self.values.get(name)
+        self.values[name] = value if old is None else 0.9 * old + 0.1 * value
+
+
+class Block(torch.nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x, averages):
+        y = self.layer(x)
+        averages.observe(self.name, y.abs().mean().item())
+        return y.sigmoid()
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block(f"block{i}") for i in range(2))
+        self.meter = self.blocks[0].meter = self.blocks[1].meter = Averages()
+
+    def forward(self, x, target):
+        for block in self.blocks:
+            x = block(x, self.meter)
+        return x.sum()
+"""
+)
+OBSERVED = "averages.observe(self.name, y.abs().mean().item())"
+
+
+def test_books_that_are_handed_on_as_an_argument_wait() -> None:
+    better = split(GIVEN, FUNCTION, (OBSERVED,))
+    assert better is not None
+    assert "owner.observe(values[0], values[1].item())" in better
+    assert trained(better, "eager")[1] == (0, 0, 1)
+    assert repr(trained(better, "eager")[0]) == repr(trained(GIVEN, "")[0])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "waits_then"),
+    [
+        ("(self, x, averages)", "(self, x, averages: Averages)", True),
+        ("(self, x, averages)", "(self, x, averages: 'Averages')", True),
+        ("old = self.values.get(name)", "old = self.values[name] if name in self.values else None", True),
+        ("(self, x, averages)", "(self, x, averages: Elsewhere)", False),
+        ("class Block", "class Other:\n    def observe(self): ...\n\n\nclass Block", False),
+        ("        y = self.layer(x)", "        averages = made()\n        y = self.layer(x)", False),
+        ("return y.sigmoid()", "return y.sigmoid() * len(averages)", False),
+        ("return y.sigmoid()", "return y.sigmoid() * averages.values[self.name]", False),
+        ("observe", "update", False),  # a dict has that
+        ("old = self.values.get(name)", "old = name.get(self.values)", False),  # what it is given may be a tensor
+        ("self.values = {}", "self.values = torch.zeros(3)", False),
+    ],
+)
+def test_what_is_handed_on_waits_where_its_class_is_known(old: str, new: str, *, waits_then: bool) -> None:
+    assert old in GIVEN
+    line = OBSERVED.replace(old, new)
+    assert (split(GIVEN.replace(old, new), FUNCTION, (line,)) is not None) == waits_then
+
+
 def test_each_line_of_the_method_and_its_call_lead_to_the_same() -> None:
     lines = TEXT.split("\n")
     for line in (LINE, CALL, "self.seen[p] += 1", "self.total += logits.sum().item() / self.classes"):

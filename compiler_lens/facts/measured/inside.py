@@ -31,6 +31,7 @@ _SHARE = 0.05  # of all operators
 _MOST = 6  # functions that get a mark
 _PLAIN = frozenset({"no_grad", "inference_mode", "enable_grad"})  # marks that a function may have
 _CONDITIONAL = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While)
+_LOOPS = (ast.For, ast.AsyncFor, ast.comprehension)
 # Who mentions one of these may rely on the names that `torch.compile(module)` gives parameters.
 _OF_ITS_WRAPPER = ("_orig_mod", "OptimizedModule", "state_dict", "torch.save", "save_pretrained")
 _TWICE = ("create_graph", "autograd.grad")  # AOTAutograd compiles no double backward
@@ -175,7 +176,7 @@ def _edit(given: Place, inner: Sequence[Place], site: CompileSite | None, known:
     at, text = (given[0] if marks else place.file), known.texts.get(given[0] if marks else place.file, "")
     call: ast.expr | None = marks[0] if marks else _call_at(text, place.line)
     keywords = call.keywords if isinstance(call, ast.Call) else []
-    if call is None or _is_conditional(text, call) or not all(map(_is_known, keywords)):
+    if call is None or not _is_of_one(text, call) or not all(map(_is_known, keywords)):
         return None
     written = "" if marks else ast.get_source_segment(text, call) or ""
     is_kept = bool(site.module) and any(word in one for one in known.texts.values() for word in _OF_ITS_WRAPPER)
@@ -191,8 +192,21 @@ def _call_at(text: str, line: int) -> ast.Call | None:
     return there[0] if len(there) == 1 and len(there[0].args) <= 1 else None
 
 
+def _is_of_one(text: str, call: ast.expr) -> bool:
+    """Whether the same is given to torch.compile in every run: a mark gives what it calls in all, and it alone."""
+    return not (_is_conditional(text, call) or _is_of_each(text, call))
+
+
+def _is_of_each(text: str, call: ast.expr) -> bool:
+    """Whether a line gives what a loop goes over: in another run there may be more."""
+    tree = parsed(text)
+    loops = [node for node in ast.walk(tree) if isinstance(node, _LOOPS)] if tree else []
+    each = {n.id for one in loops for n in ast.walk(one.target) if isinstance(n, ast.Name)}
+    return any(isinstance(n, ast.Name) and n.id in each for n in ast.walk(call))
+
+
 def _is_conditional(text: str, call: ast.expr) -> bool:
-    """Whether something is given to torch.compile in some runs alone: a mark would give what it calls in all."""
+    """Whether something is given to torch.compile in some runs alone."""
     tree = parsed(text)
     around = (node for node in ast.walk(tree) if isinstance(node, _CONDITIONAL)) if tree else ()
     tested = [node for node in around if not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))]

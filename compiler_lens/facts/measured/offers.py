@@ -253,7 +253,8 @@ _LEAVES = ", and is computed to its end before `{name}` asks whether to return e
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
     "; what compiled code adds to lists, keeps of a number, or gives a method that keeps books, is there after the"
-    " call, not within it, and calls of `{name}` alone put it there, not from several threads at once"
+    " call, not within it, an error that this raises comes when all else is done, and calls of `{name}` alone put it"
+    " there, not from several threads at once"
 )
 
 

@@ -29,7 +29,7 @@ _NUMPY = frozenset({
     "abs", "arange", "argmax", "bincount", "concatenate", "full", "histogram", "mean", "median", "ones", "percentile",
     "quantile", "sqrt", "stack", "std", "sum", "unique", "var", "zeros", "zeros_like",
 })
-_OF_CONTAINERS = frozenset({
+OF_CONTAINERS = frozenset({
     "add", "append", "appendleft", "clear", "copy", "count", "discard", "extend", "fill", "get", "index", "insert",
     "items", "keys", "max", "mean", "min", "pop", "popleft", "remove", "reverse", "setdefault", "sort", "sum", "total",
     "update", "values",
@@ -350,7 +350,7 @@ def _of_method(call: ast.Call, name: str, owner: Kind, given: Kind) -> Kind:
     if owner is Kind.UNKNOWN or name in _GIVE_NUMBERS:
         return Kind.PLAIN if owner is not Kind.UNKNOWN else owner
     if owner is Kind.PLAIN:
-        return Kind.PLAIN if name in _OF_CONTAINERS and given is Kind.PLAIN else Kind.UNKNOWN
+        return Kind.PLAIN if name in OF_CONTAINERS and given is Kind.PLAIN else Kind.UNKNOWN
     if name == "numpy":
         return Kind.ARRAY
     return max(owner, given) if is_pure_call(call) or name in _MORE_OF_TENSORS else Kind.UNKNOWN

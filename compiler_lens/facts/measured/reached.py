@@ -29,9 +29,17 @@ def come_to(text: str, begin: Sequence[ast.AST]) -> Sequence[ast.AST]:
     known = identifiers(hooks) | {"forward"}
     while left:
         found.update(dict.fromkeys(left))
-        known |= identifiers(left)
+        known |= identifiers(n for one in left for n in _run(one))
         left = [one for name, one in functions if one not in found and _is_mentioned(name, known)]
     return list(found)
+
+
+def _run(piece: ast.AST) -> Iterable[ast.AST]:
+    """Return what may run when a piece of a file is called: what a parameter is said to be does not."""
+    if not isinstance(piece, ast.FunctionDef):
+        return (piece,)
+    defaults = (*piece.args.defaults, *filter(None, piece.args.kw_defaults))
+    return (*piece.decorator_list, *defaults, *piece.body)
 
 
 def _is_mentioned(name: str, known: AbstractSet[str]) -> bool:

@@ -26,6 +26,7 @@ from compiler_lens.facts.measured.collected import (
     with_list,
 )
 from compiler_lens.facts.measured.own_state import (
+    OF_CONTAINERS,
     Kind,
     attributes_of,
     changing,
@@ -40,6 +41,7 @@ from compiler_lens.recording.source_text import first_line
 # What has a function run twice, or compute otherwise than after it.
 _OTHERWISE = frozenset({"autocast", "checkpoint", "set_default_dtype", "setattr"})
 _LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.JoinedStr)  # no tensors
+_DICTS = frozenset({"Counter", "OrderedDict", "defaultdict", "dict"})
 _AROUND = (ast.If, ast.For)  # a statement that waits
 
 
@@ -146,7 +148,9 @@ def _compiled(text: str, name: str) -> Sequence[ast.AST]:
 def _method_at(tree: ast.Module, calls: Sequence[Call], line: int) -> ast.FunctionDef | None:
     """Return the method that is called at a line, or which comes to it, if a call of it may wait."""
     here = [one for one in calls if _stands_in(line, one.site.statement)]
-    for one in (*here, *(one for one in calls if _stands_in(line, one.owner))):
+    there = [one for one in calls if _stands_in(line, one.owner)]
+    # A method that another one of its object's calls waits with that.
+    for one in sorted((*here, *there), key=lambda one: dotted(one.of) == "self"):
         found = _later(tree, [one])
         within = [one.site.statement, *found.functions] if found else []
         if any(_stands_in(line, part) for part in within):
@@ -167,18 +171,23 @@ def _calls(text: str, tree: ast.Module) -> Sequence[Call]:
         match node:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=of, attr=name)) as call):
                 site = site_in(text, node.lineno) if name in names and next(roots(of), "") else None
-                owner = _class_of(tree, site, of) if site else None
+                owner = _class_of(tree, site, of, name) if site else None
                 method = methods_of(owner).get(name) if owner else None
                 if site and owner and method and not is_for_eager(site):
                     found.append(Call(site, call, owner, method))
     return found
 
 
-def _class_of(tree: ast.Module, site: Site, of: ast.expr) -> ast.ClassDef | None:
-    """Return the class of an object, where the file shows it: it is that of the method, or made wherever assigned."""
+def _class_of(tree: ast.Module, site: Site, of: ast.expr, method: str) -> ast.ClassDef | None:
+    """Return the class of an object whose method is called, where the file shows it.
+
+    It is that around the call, or made wherever the object is assigned, or what a parameter is said to be.
+    """
     match of:
         case ast.Name(id="self"):
             return _class_around(tree, site.function)
+        case ast.Name(id=name) if site.function and name in parameters(site.function):
+            return _class_of_parameter(tree, site.function, name, method)
         case ast.Attribute(attr=name) if dotted(of).startswith("self.") or next(roots(of), "self") not in site.local():
             values = [value for _, value in values_of(tree, name) or ()]
         case ast.Name(id=name) if name not in site.local():
@@ -188,6 +197,19 @@ def _class_of(tree: ast.Module, site: Site, of: ast.expr) -> ast.ClassDef | None
             return None
     names = {dotted(one.func) if isinstance(one, ast.Call) else "" for one in values}
     return _classes(tree).get(names.pop()) if len(names) == 1 else None
+
+
+def _class_of_parameter(tree: ast.Module, function: Function, name: str, method: str) -> ast.ClassDef | None:
+    """Return the class of what a function is given: its annotation, or the one class of the file with such a method."""
+    arguments = function.args
+    every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    said = next((one.annotation for one in every if one.arg == name), None)
+    if any(isinstance(n, ast.Name) and n.id == name and _is_stored(n) for n in ast.walk(function)):
+        return None
+    if said is not None:
+        return _classes(tree).get(str(said.value) if isinstance(said, ast.Constant) else dotted(said))
+    having = [one for one in _classes(tree).values() if method in methods_of(one)]
+    return having[0] if len(having) == 1 and method not in OF_CONTAINERS else None
 
 
 @lru_cache(maxsize=4)
@@ -239,7 +261,8 @@ def _given(tree: ast.Module, call: Call) -> Sequence[Given] | None:
         return None
     found: list[Given] = []
     for name, node in zip(own, call.node.args, strict=False):
-        one = _one_given(tree, call.site, node, is_tensor=name in evident)
+        is_key = isinstance(node, (ast.Name, ast.Attribute)) and _is_key(tree, call.method, name)
+        one = _one_given(tree, call.site, node, is_tensor=name in evident, is_key=is_key)
         if one is None:
             return None
         found.append(one)
@@ -250,18 +273,47 @@ def _inner(call: Call) -> Iterator[ast.AST]:
     return (n for one in call.node.args for n in ast.walk(one))
 
 
-def _one_given(tree: ast.Module, site: Site, node: ast.expr, *, is_tensor: bool) -> Given | None:
+def _one_given(tree: ast.Module, site: Site, node: ast.expr, *, is_tensor: bool, is_key: bool) -> Given | None:
     snapshot = ".detach().clone()"
     match node:
         case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[], keywords=[]):
             return Given(f"{site.atom(tensor)}{snapshot}", f"{{value}}.{name}()", Kind.PLAIN)
         case ast.Call(func=ast.Name(id="float" | "int" as name), args=[of], keywords=[]) if site.is_tensor(of):
             return Given(f"{site.atom(of)}{snapshot}", f"{name}({{value}})", Kind.PLAIN)
-    if not is_tensor and _is_number(tree, site, node):
+    if not is_tensor and (is_key or _is_number(tree, site, node)):
         return Given(site.source(node), "{value}", Kind.PLAIN)
     if isinstance(node, _LITERALS) or not (is_tensor or site.is_tensor(node)):
         return None
     return Given(f"{site.atom(node)}{snapshot}", "{value}", Kind.TENSOR)
+
+
+def _is_key(tree: ast.Module, method: ast.FunctionDef, name: str) -> bool:
+    """Return whether a method uses what it is given as a key of its object's dicts alone, which no tensor is."""
+    uses = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == name]
+    keys = {key for n in ast.walk(method) for key, of in _keys(n) if _is_dict(tree, of)}
+    return bool(uses) and all(one in keys for one in uses)
+
+
+def _keys(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what is looked up, and where."""
+    match node:
+        case ast.Subscript(value=of, slice=key):
+            yield key, of
+        case ast.Compare(left=key, ops=[ast.In() | ast.NotIn()], comparators=[of]):
+            yield key, of
+        case ast.Call(func=ast.Attribute(value=of, attr="get" | "pop" | "setdefault"), args=[key, *_]):
+            yield key, of
+
+
+def _is_dict(tree: ast.Module, node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            values = [value for _, value in values_of(tree, name) or ()]
+            return bool(values) and all(
+                isinstance(one, (ast.Dict, ast.DictComp)) or (isinstance(one, ast.Call) and called(one) in _DICTS)
+                for one in values
+            )
+    return False
 
 
 def _is_number(tree: ast.Module, site: Site, node: ast.expr) -> bool:
@@ -295,9 +347,25 @@ def _is_used_within(found: Later, text: str, tree: ast.Module, name: str) -> boo
     if mentioned & changing(tree, found.functions) or known & (OF_ANY | _OTHERWISE) or _is_alias(found, tree, known):
         return True
     inner = {n.value for n in nodes if isinstance(n, ast.Attribute)}
-    handed_on = {call.of.attr if isinstance(call.of, ast.Attribute) else dotted(call.of) for call in found.calls}
-    is_open = any(_name(n) in handed_on - {"self"} and n not in inner for n in nodes)
+    inner |= {n for one in nodes for n in _handed_on(one, _own_names(tree))}
+    objects = {call.of.attr if isinstance(call.of, ast.Attribute) else dotted(call.of) for call in found.calls}
+    is_open = any(_name(n) in objects - {"self"} and n not in inner for n in nodes)
     return is_open or any(_may_call(n, found, tree, functions) for n in nodes)
+
+
+def _handed_on(node: ast.AST, own: AbstractSet[str]) -> Iterator[ast.expr]:
+    """Yield what a call hands on to what is the file's: that is read where it gets to."""
+    if isinstance(node, ast.Call) and next(roots(node.func), "") in own:
+        yield from (*node.args, *(one.value for one in node.keywords))
+
+
+@lru_cache(maxsize=4)
+def _own_names(tree: ast.Module) -> frozenset[str]:
+    """Return the names that a file gives."""
+    nodes = list(ast.walk(tree))
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and _is_stored(n)}
+    given = {n.arg for n in nodes if isinstance(n, ast.arg)}
+    return frozenset(stored | given | {one.name for one in functions_in(tree)})
 
 
 def _name(node: ast.AST) -> str:

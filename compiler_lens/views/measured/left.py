@@ -57,6 +57,7 @@ _REFUSED = frozenset((
     Came.RAISES, Came.RAISES_IN_BACKEND, Came.RAISES_WITHOUT, Came.RAISES_WITH_OTHERS, Came.DIFFERS, Came.PRINTS_OTHERS,
 ))  # fmt: skip
 _OF_TORCH = re.compile(r"\btorch(?:\.\w+)+")
+_DYNAMIC = "dynamic=True"
 _FIGURES: Mapping[str, str] = {"graph_breaks": "graph breaks", "recompiles": "recompiles"}
 _EAGER: Mapping[Reason, str] = {
     Reason.SKIPPED: "Dynamo passed over it",
@@ -154,7 +155,8 @@ def to_do(one: Left) -> str:
 def _is_advised(tried: TriedFor, change: str) -> bool:
     """Return whether an advice is to do what a trial did, or was refused for: `torch.where` in other words."""
     is_refused = tried.came in _REFUSED and bool({*_OF_TORCH.findall(change)} & {*_OF_TORCH.findall(tried.offer.code)})
-    return is_refused or tried.offer.code in change
+    is_dynamic = _DYNAMIC in tried.offer.code and _DYNAMIC in change
+    return is_refused or is_dynamic or tried.offer.code in change
 
 
 def _sketch(one: Left) -> tuple[str, ...]:
