@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from compiler_lens.capture import sources
-from compiler_lens.capture.hooks import INDUCTOR_HOOKS, frame_error, note_kernels
+from compiler_lens.capture import hooks, sources
+from compiler_lens.capture.hooks import frame_error, note_kernels
 from compiler_lens.capture.session import FrameRecord
 from compiler_lens.capture.tap import Tap
 from compiler_lens.capture.torch_api import doors
@@ -42,6 +42,8 @@ def _enter(tap: Tap, door: Door) -> FrameRecord | None:
     entered: list[FrameRecord] = []
 
     def enter() -> None:
+        if door.place.reads:
+            tap.install(hooks.AOT_HOOKS)  # what they are round comes next
         if tap.is_outside:  # else what is under way calls it: AOTAutograd traces by make_fx
             caller = doors.caller(sources.is_kept)
             name, backend = (caller.door or door).name, (caller.door or door).backend
@@ -50,7 +52,7 @@ def _enter(tap: Tap, door: Door) -> FrameRecord | None:
             entered.append(record)
             tap.begin(record)
             if backend == "inductor":
-                tap.install(INDUCTOR_HOOKS)
+                tap.install(hooks.INDUCTOR_HOOKS)
 
     tap.safely("call", enter)
     return entered[0] if entered else None

@@ -185,14 +185,14 @@ def _setting(tap: Tap, _arguments: Arguments, original: Function) -> Function:
 
 def _timed(tap: Tap, _arguments: Arguments, original: Function) -> Function:
     """Hear the begin and end of each phase. The smallest compilation has sixteen: no more is done than it takes."""
-    by_context, clock, thread_id = tap.attribution.by_context, time.perf_counter, threading.get_ident
+    clock, thread_id = time.perf_counter, threading.get_ident
     torchs = dynamo.thread_state()
 
     def hooked(event: Any, *others: Any) -> Any:
         start = clock()
         try:
             context: Any = getattr(torchs, "compile_context", None)
-            found = by_context.get(id(context))
+            found = tap.attribution.by_context.get(id(context))
             if found is None or tap.is_watched:
                 tap.safely(TIMED, tap.hear_timed, event)
             else:
@@ -242,6 +242,7 @@ def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
     _note_graph(tap, moment, GraphStage.DYNAMO, graph_module)
     record = moment.record
     if not record.is_eager:
+        tap.install(AOT_HOOKS)
         record.program = graphs.fingerprint(graph_module)
         _hook_inductor_if_there(tap, record)
 
@@ -434,6 +435,8 @@ DYNAMO_HOOKS = (
     Hook(dynamo.FRAME, _frame),
     before(dynamo.DYNAMO_GRAPH, "Dynamo graph", _dynamo_graph),
     after(dynamo.GUARDS, "guards", _guards),
+)
+AOT_HOOKS = (  # an eager backend comes to none of them
     _aot_graphs(graphs.AOT_JOINT, "AOT joint graph", GraphStage.AOT_JOINT),
     _aot_graphs(graphs.AOT_TRAINING, "AOT graphs", GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD),
     _aot_graphs(graphs.AOT_INFERENCE, "AOT graph", GraphStage.AOT_INFERENCE),

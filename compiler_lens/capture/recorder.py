@@ -219,13 +219,14 @@ def _closed(kind: type[Recorder]) -> Recorder:
 
 
 def _open_progress() -> Any:
+    try:
+        if sys.stderr is None or not sys.stderr.isatty():
+            return None
+    except (AttributeError, OSError, ValueError):  # closed, or something else in its place
+        return None
     from compiler_lens.capture.progress import Progress
 
-    try:
-        is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    except (AttributeError, OSError, ValueError):  # closed, or something else in its place
-        is_terminal = False
-    return Progress(sys.stderr) if is_terminal else None
+    return Progress(sys.stderr)
 
 
 def _close(tap: Tap, session: Session, progress: Any) -> None:

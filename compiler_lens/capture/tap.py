@@ -29,7 +29,7 @@ from compiler_lens.capture.torch_api.places import (
     Hook,
     NotOfferedError,
     Place,
-    put_in,
+    put_in_hook,
     without_our_frames,
 )
 from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
@@ -183,7 +183,7 @@ class Tap(TraceHandler):
                 if isinstance(place, str):
                     self._hooked[hook.place] = place
                 else:
-                    self._hooked[hook.place] = put_in(place, functools.partial(hook.make, self, place.arguments))
+                    self._hooked[hook.place] = put_in_hook(place, hook, self)
         for hook in hooks:
             reason = self._hooked.get(hook.place)
             if isinstance(reason, str):

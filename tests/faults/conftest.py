@@ -22,7 +22,7 @@ from compiler_lens.recording.journal_reader import parse_journal
 
 def places() -> list[Place]:
     """Every function of torch that a hook is for."""
-    tables = hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS
+    tables = hooks.DYNAMO_HOOKS, hooks.AOT_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS
     return [hook.place for table in tables for hook in table]
 
 

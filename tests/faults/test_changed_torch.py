@@ -15,7 +15,7 @@ from compiler_lens.capture.tap import Tap
 from compiler_lens.capture.torch_api import dynamo, places, structured_trace, versions
 
 X = torch.linspace(-1.0, 1.0, 8)
-TABLES = (hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS)
+TABLES = (hooks.DYNAMO_HOOKS, hooks.AOT_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS)
 HOOKS = [hook for table in TABLES for hook in table]
 READ = [(hook.place, name) for hook in HOOKS for name in hook.place.reads]
 
@@ -98,7 +98,7 @@ def test_a_function_without_a_signature_is_not_hooked(monkeypatch: pytest.Monkey
         next(hook.place for hook in HOOKS if hook.place.name == "log_ir_post_fusion").find()
 
 
-@pytest.mark.parametrize("hook", hooks.DYNAMO_HOOKS, ids=lambda hook: hook.place.name)
+@pytest.mark.parametrize("hook", [*hooks.DYNAMO_HOOKS, *hooks.AOT_HOOKS], ids=lambda hook: hook.place.name)
 def test_a_changed_function_of_dynamo_is_one_line_and_the_rest_is_recorded(
     hook: places.Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +120,7 @@ def test_a_changed_function_of_dynamo_is_one_line_and_the_rest_is_recorded(
 def test_an_inductor_of_which_every_hooked_function_changed_is_recorded_by_the_trace(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    changed = [hook.place for table in TABLES[1:3] for hook in table]
+    changed = [hook.place for table in TABLES[2:4] for hook in table]
     for place in changed:
         change(place, place.reads[-1], monkeypatch, rename=True)
     lens = Lens(strict=True)

@@ -20,6 +20,7 @@ from torch._dynamo.backends.debugging import aot_eager
 
 from compiler_lens import Lens
 from compiler_lens import lens as door
+from compiler_lens.capture import hooks
 from compiler_lens.capture.doors import DOOR_HOOKS
 from compiler_lens.capture.hooks import DYNAMO_HOOKS
 from compiler_lens.capture.torch_api import dynamo, structured_trace
@@ -58,6 +59,29 @@ def test_close_leaves_torch_as_it_was(torch_now: Now) -> None:
     lens.close()
 
     assert torch_now() == before
+
+
+@pytest.mark.parametrize("table", ["DYNAMO_HOOKS", "AOT_HOOKS", "SETTING_HOOKS", "INDUCTOR_HOOKS", "CODEGEN_HOOKS"])
+def test_a_function_that_goes_in_keeps_nothing_of_one_tap_but_its_place(table: str) -> None:
+    """The next lens has the same one: it is told another tap, and of torch nothing else may have changed."""
+    for hook in (*getattr(hooks, table), *DOOR_HOOKS):
+        hooked = hook.make(None, None, torch.nn.Module.forward)  # nothing is asked of the tap
+        kept = dict(zip(hooked.__code__.co_freevars, hooked.__closure__, strict=True))
+        assert kept["tap"].cell_contents is None
+
+
+def test_a_lens_that_opens_after_another_one_hears_all() -> None:
+    recordings = []
+    for _ in range(2):
+        torch._dynamo.reset()
+        lens = with_fast_backend()
+        run(first, lens)
+        lens.close()
+        recordings.append(lens.recording)
+    one, other = recordings
+    assert [graph.stage for graph in one.graphs] == [graph.stage for graph in other.graphs]
+    assert len(one.graphs) > 1
+    assert [of.function for of in other.compilations] == ["first"]
 
 
 def test_a_hook_goes_by_the_name_and_the_signature_of_what_it_goes_round() -> None:
@@ -252,7 +276,7 @@ kept = lens.__enter__()
 if how == "closed":
     lens.close()
     assert lens.recording.kernels[0].nodes
-    tables = hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS
+    tables = hooks.DYNAMO_HOOKS, hooks.AOT_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS
     for place in [hook.place for table in tables for hook in table]:
         if place.module in sys.modules:
             found = inspect.getattr_static(*place.resolve())

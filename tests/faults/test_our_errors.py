@@ -227,11 +227,12 @@ def without(monkeypatch: pytest.MonkeyPatch, table: str, missing: set[places.Pla
     monkeypatch.setattr(hooks, table, altered)
 
 
-@pytest.mark.parametrize("missing", hooks.DYNAMO_HOOKS, ids=lambda hook: hook.place.name)
+@pytest.mark.parametrize("missing", [*hooks.DYNAMO_HOOKS, *hooks.AOT_HOOKS], ids=lambda hook: hook.place.name)
 def test_a_torch_without_one_hooked_function_gives_all_the_rest(
     missing: places.Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without(monkeypatch, "DYNAMO_HOOKS", {missing.place})
+    for table in ("DYNAMO_HOOKS", "AOT_HOOKS"):
+        without(monkeypatch, table, {missing.place})
     with Lens(strict=True) as lens:
         result = torch.compile(double_sine, backend="aot_eager")(X)
     recording = lens.recording
@@ -243,7 +244,7 @@ def test_a_torch_without_one_hooked_function_gives_all_the_rest(
 
 
 def test_a_torch_without_any_hooked_function_still_tells_what_its_trace_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    for table in ("DYNAMO_HOOKS", "INDUCTOR_HOOKS", "CODEGEN_HOOKS", "RUNTIME_HOOKS"):
+    for table in ("DYNAMO_HOOKS", "AOT_HOOKS", "INDUCTOR_HOOKS", "CODEGEN_HOOKS", "RUNTIME_HOOKS"):
         without(monkeypatch, table, {hook.place for hook in getattr(hooks, table)})
     lens = Lens(strict=True)
     result = torch.compile(double_sine, backend=lens)(X)
@@ -253,7 +254,9 @@ def test_a_torch_without_any_hooked_function_still_tells_what_its_trace_does(mon
     assert torch.allclose(result, double_sine(X), atol=1e-6)
     assert [c.function for c in recording.compilations] == ["double_sine"]
     assert recording.kernels
-    assert {hook.place.fact for hook in hooks.DYNAMO_HOOKS} == {u.fact for u in recording.unavailable}
+    assert {hook.place.fact for hook in (*hooks.DYNAMO_HOOKS, *hooks.AOT_HOOKS)} == {
+        u.fact for u in recording.unavailable
+    }
 
 
 def test_a_module_that_cannot_be_imported_is_a_missing_function(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from msgspec import Struct
@@ -160,7 +160,8 @@ class Hook(Struct, frozen=True):
     """A place in torch, and how to wrap what is there."""
 
     place: Place
-    make: Callable[[Any, Arguments, Function], Function]  # from the tap, how to read arguments, and torch's function
+    # From the tap, how to read arguments, and torch's function. The tap is kept as `tap` alone: another one may come.
+    make: Callable[[Any, Arguments, Function], Function]
 
 
 _OURS = " (compiler_lens)"  # how the names of frames of hooks end
@@ -173,31 +174,63 @@ def without_our_frames(stack: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [frame for frame in stack if _OURS not in frame["name"] and _OUR_FILES not in frame["filename"]]
 
 
-def put_in(found: Found, make: Callable[[Function], Function]) -> Callable[[], None]:
-    """Replace one function of torch by what `make` makes of it, under its name, and return what puts it back.
+class Ready(Struct, frozen=True, eq=False):
+    """What goes in place of one function of torch; it leaves things as they are where somebody has replaced it."""
 
-    That leaves things as they are where somebody has replaced ours: theirs calls ours, which then only passes on.
+    found: Found
+    replacement: Any
+
+    def put_in(self) -> Callable[[], None]:
+        """Replace torch's function, and return what puts it back. Somebody's who replaced ours calls ours."""
+        setattr(self.found.holder, self.found.attribute, self.replacement)
+        return self._take_out
+
+    def _take_out(self) -> None:
+        found = self.found
+        if vars(found.holder).get(found.attribute) is self.replacement:
+            setattr(found.holder, found.attribute, found.standing)
+
+
+def put_in(found: Found, make: Callable[[Function], Function]) -> Callable[[], None]:
+    """Replace one function of torch by what `make` makes of it, under its name, and return what puts it back."""
+    return _made(found, make).put_in()
+
+
+def put_in_hook(found: Found, hook: Hook, tap: Any) -> Callable[[], None]:
+    """Put a hook in that tells a tap, and return what takes it out.
+
+    Its function is made once a process: a lens may be opened for each compilation, and then all is cold.
     """
-    holder, attribute = found.holder, found.attribute
-    original = _standing(holder, attribute)
-    function = _function_of(original)
+    ready, cell = _made_of(found, hook)
+    cell.cell_contents = tap
+    return ready.put_in()
+
+
+@lru_cache(64)
+def _made_of(found: Found, hook: Hook) -> tuple[Ready, CellType]:
+    """Return what goes in for a hook, and where it has the tap that it tells."""
+    cells: list[CellType] = []
+
+    def make(original: Function) -> Function:
+        hooked = hook.make(None, found.arguments, original)
+        cells.append((hooked.__closure__ or ())[hooked.__code__.co_freevars.index("tap")])
+        return hooked
+
+    return _made(found, make), cells[0]
+
+
+def _made(found: Found, make: Callable[[Function], Function]) -> Ready:
+    function = _function_of(found.standing)
     wrapper = make(function)
     wrapper.__code__ = _in_place_of(function, wrapper.__code__)
     _show_as(wrapper, function)
     # What Dynamo traces in place of a function: a compiled function may call make_fx.
     vars(wrapper)["_torchdynamo_inline"] = function
-    replacement = staticmethod(wrapper) if isinstance(original, staticmethod) else wrapper
-    setattr(holder, attribute, replacement)
-
-    def undo() -> None:
-        if vars(holder).get(attribute) is replacement:
-            setattr(holder, attribute, original)
-
-    return undo
+    return Ready(found, staticmethod(wrapper) if isinstance(found.standing, staticmethod) else wrapper)
 
 
 def _show_as(wrapper: Function, function: Function) -> None:
-    """Do for functions what functools.wraps does, in a third of the time: fifteen are wrapped as a lens opens."""
+    """Do for functions what functools.wraps does, in a third of the time."""
     if type(function) is not FunctionType:
         functools.update_wrapper(wrapper, function)
         return
