@@ -206,6 +206,46 @@ def test_it_is_not_offered_where_it_cannot_be_written(tmp_path: Path, given: str
     assert offered(program(tmp_path, given)) == []
 
 
+CONSTANT = """
+    import numpy as np
+    import torch
+
+
+    def bank():
+        made = np.linspace(0.0, 1.0, 4)
+        for _ in range({operators}):
+            made = np.sin(made)
+        return torch.from_numpy(made).float()
+
+
+    def features(x):
+        return (x * bank()).exp()
+
+
+    def step(x):
+        y = features(x)
+        print(y.sum().item())
+        return y
+
+
+    run = torch.compile(step, backend="eager")
+    for _ in range(3): run(torch.ones(4))
+"""
+
+
+def test_what_is_computed_of_no_input_is_no_graphs_worth(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(dedent(CONSTANT).format(operators=60))
+    assert offered(file) == []
+    file.write_text(
+        dedent(CONSTANT)
+        .format(operators=60)
+        .replace("np.linspace(0.0, 1.0, 4)", "x.numpy()")
+        .replace("bank(", "bank(x")
+    )
+    assert [edit.inner for edit in offered(file)] == [((str(file), "features"),)]
+
+
 def test_a_module_whose_names_of_parameters_are_kept_stays_given(tmp_path: Path) -> None:
     given = """
         model = torch.compile(Net(), backend="eager")
@@ -244,11 +284,14 @@ def test_fix_writes_it_and_the_program_does_the_same(tmp_path: Path, capsys: pyt
         print(net.seen, round(total, 4))
     """
     file = program(tmp_path, given)
+    branch = "kept = []\n        for row in scores:\n            if row[0] > 0:\n                kept.append(row)"
+    file.write_text(file.read_text().replace("kept = [row for row in scores if row[0].item() > 0]", branch))
     patch = tmp_path / "fix.patch"
     assert main(["fix", "--json", "--within", "240", "--patch", str(patch), str(file)]) == 0
     best = json.loads(capsys.readouterr()[0])["best"]
     assert best["after"]["graph_breaks"] == best["after"]["eager_functions"] == 0
     assert best["results"] == "equal"
+    assert best["sides"] == []  # the branch stays as it is
     added = [line[1:].strip() for line in patch.read_text().splitlines() if line.startswith("+") and line[1:2] == " "]
     assert added == ["@torch.compile"]
     assert "+model = net\n" in patch.read_text()

@@ -697,3 +697,17 @@ def test_nobody_is_told_to_compile_for_all_sizes_after_that_was_tried(user: Modu
     offer = Offer(one.target, Lines("left_model.py", 7, ("torch.compile(f)",), ("torch.compile(f, dynamic=True)",)))
     trial = Trial((offer,), {}, first.figures, first, helps=False)
     assert to_do(replace(one, offers=(TriedFor(offer, Came.STAYS, trial, first),))) == ""
+
+
+def test_nobody_is_told_to_mend_a_line_that_a_change_has_written(user: ModuleType) -> None:
+    first = seen(user.Counted().whole, [X] * 3)
+    (target,) = first.targets
+    assert target.at is not None
+    offer = Offer(target, Lines(target.at.file, target.at.line, ("seen()",), (target.at.code,)))
+    text = TEXT.replace(target.at.code.strip(), "seen()")
+    trial = Trial((offer,), {target.at.file: TEXT}, first.figures, first, helps=True)
+    shown = said(Fix(first, (trial,), trial, texts={target.at.file: text}))
+    told = f"A line that the changes write, {target.at.code.strip()}: Compiled again twice: len(self.seen) changed"
+    assert told in shown
+    assert "To mend by hand" not in shown
+    assert "Still to mend" not in shown

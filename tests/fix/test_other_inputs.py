@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import mmap
 import os
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -608,3 +610,35 @@ def test_an_early_return_is_left_to_eager_only_where_both_ways_were_seen_to_be_t
     else:
         assert (found["best"]["after"]["graph_breaks"], found["best"]["results"]) == (0, "equal")
         assert "if not torch.compiler.is_compiling() and (keep.sum() == 0):" in found["best"]["patch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Inner:
+    mask: torch.Tensor
+
+
+@dataclasses.dataclass
+class Molecules:
+    x: torch.Tensor
+    inner: Inner
+    rows: list[torch.Tensor]
+    name: str = "batch"
+
+
+def test_of_a_batch_that_is_a_dataclass_another_one_is_made() -> None:
+    x = torch.tensor([1.0, 2.0])
+    given = Molecules(x, Inner(torch.tensor([True, False])), [x, torch.tensor([3, 4])])
+    assert Way(Inputs.NEGATED) in ways(print, ((given,), {}))
+    ((new,), _) = made(Way(Inputs.NEGATED), print, ((given,), {}))
+    assert (new.x.tolist(), new.inner.mask.tolist(), new.name) == ([-1, -2], [False, True], "batch")
+    assert new.rows[0] is new.x
+    assert new.rows[1].tolist() == [4, 3]
+    assert (given.x.tolist(), given.inner.mask.tolist(), given.rows[1].tolist()) == ([1, 2], [True, False], [3, 4])
+    assert not_made(((given,), {})) == "Tensor (torch.float32)"
+
+
+def test_what_holds_itself_is_looked_into_so_far_only() -> None:
+    given = SimpleNamespace(x=torch.ones(2))
+    given.itself = given
+    ((new,), _) = made(Way(Inputs.ZEROS), print, ((given,), {}))
+    assert new.x.tolist() == new.itself.x.tolist() == [0, 0]

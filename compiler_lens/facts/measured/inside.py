@@ -22,7 +22,7 @@ from compiler_lens.facts.measured.in_python import A_LAUNCH
 from compiler_lens.facts.measured.marked_inside import Inside, function_in, is_given
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.ids import CompileId
-from compiler_lens.recording.model import CompileSite, GraphStage, Recording, SourceLine
+from compiler_lens.recording.model import CompileSite, Graph, GraphStage, Node, Recording, SourceLine
 from compiler_lens.recording.own_files import package_of
 from compiler_lens.recording.source_text import Sources, sources
 
@@ -113,7 +113,7 @@ def _worth(
     operators: Counter[Place] = Counter()  # in one graph, at most
     for graph in recording.graphs:
         here: Counter[Place] = Counter()
-        for node in graph.all_ops if graph.stage is GraphStage.DYNAMO else ():
+        for node in _of_inputs(graph) if graph.stage is GraphStage.DYNAMO else ():
             # The stack of what is compiled by itself does not show a caller of which nothing is compiled.
             chain = chains.whole(graph.compile_id, node.source) or (chains.within(node.source) if is_alone else ())
             functions = chains.functions(chain)
@@ -122,6 +122,19 @@ def _worth(
         operators |= here
     most = [(one, many) for one, many in operators.most_common(_MOST) if many >= _SHARE * operators.total()]
     return [one for one, many in most if _may_have_a_mark(one, chains.known) and chains.is_worth(one, many)]
+
+
+def _of_inputs(graph: Graph) -> Iterator[Node]:
+    """Yield the operators of a graph whose result its inputs, or what it reads, have part in.
+
+    The rest is the same in each call: what NumPy makes of numbers, and a cache of Python's would keep.
+    """
+    for nodes in (graph.nodes, *(one.nodes for one in graph.subgraphs)):
+        reached = {one.name for one in nodes if one.op in {"placeholder", "get_attr"}}
+        for node in nodes:  # in the order in which they run
+            if node.op.startswith("call_") and not reached.isdisjoint(node.inputs):
+                reached.add(node.name)
+                yield node
 
 
 def _is_called_elsewhere(place: Place, within: AbstractSet[Place], known: Sources) -> bool:

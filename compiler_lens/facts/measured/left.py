@@ -65,6 +65,7 @@ class Left(Struct, frozen=True):
     cause: RecompileCause | None = None  # of recompiles, this one
     not_tried: NotTried | None = None  # why no edit was tried
     offers: tuple[TriedFor, ...] = ()  # those that were tried for it
+    is_written: bool = False  # by the changes: the line is none of the user's
 
 
 def what_is_left(fix: Fix) -> tuple[Left, ...]:
@@ -75,9 +76,18 @@ def what_is_left(fix: Fix) -> tuple[Left, ...]:
         at = fix.as_it_was(target.at)
         finding, cause = _as_it_was(*_known(target, last.findings), fix)
         why = next((one for one in fix.not_tried if (one.target.at, one.target.kind) == (at, target.kind)), None)
-        this = Left(replace(target, at=at), finding, cause, why, _offers(target, fix))
+        this = Left(replace(target, at=at), finding, cause, why, _offers(target, fix), _is_written(target, fix))
         found.setdefault((at and at.place, target.kind), this)
     return tuple(found.values())
+
+
+def _is_written(target: Target, fix: Fix) -> bool:
+    """Return whether a change has written the line: it is in the file with the changes, and not in the user's."""
+    at, after = target.at, fix.best.texts if fix.best else {}
+    if at is None or at.file not in fix.changed:
+        return False
+    was, now = ({one.strip() for one in texts[at.file].split("\n")} for texts in (fix.texts, after))
+    return at.code.strip() in now - was
 
 
 def _known(target: Target, findings: Sequence[Finding]) -> tuple[Finding | None, RecompileCause | None]:

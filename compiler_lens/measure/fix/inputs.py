@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -15,6 +18,7 @@ from compiler_lens.capture.torch_api.measuring import pytree
 from compiler_lens.facts.measured.other_inputs import Inputs, Way
 
 _LARGE = 1_000
+_DEEPEST = 3  # objects in one another that are looked into
 _FLAGS, _NUMBERS = 6, 3  # of a call, that are turned
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 
@@ -43,7 +47,7 @@ def made(way: Way, function: Any, given: Any) -> Any:
 
 def not_made(given: Any) -> str:
     """Return what among some arguments no other tensors can be made of; empty where no tensor is among them."""
-    every = pytree.tree_leaves(given)
+    every = _leaves(given)
     tensors = [leaf for leaf in every if isinstance(leaf, torch.Tensor)]
     strange = [_named(one) for one in tensors if not _is_plain(one)]
     objects = [type(leaf).__name__ for leaf in every if not isinstance(leaf, (torch.Tensor, *_PLAIN))]
@@ -113,7 +117,7 @@ def _defaults(parameters: Mapping[str, inspect.Parameter], given: Any) -> Iterat
 
 def _with_other_tensors(inputs: Inputs, given: Any) -> Any:
     """Return arguments with other tensors; None where they would be the same, or cannot be made."""
-    tensors = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+    tensors = [leaf for leaf in _leaves(given) if isinstance(leaf, torch.Tensor)]
     if not all(map(_is_plain, tensors)) or (inputs is Inputs.ONE_ROW and not _have_rows(tensors)):
         return None
     if inputs is Inputs.GRADIENTS and not torch.is_grad_enabled():
@@ -121,7 +125,40 @@ def _with_other_tensors(inputs: Inputs, given: Any) -> Any:
     new = {id(one): _new(inputs, one) for one in tensors}  # one tensor that is given twice stays one
     if all(new[id(one)] is one for one in tensors):
         return None
-    return pytree.tree_map_only(torch.Tensor, lambda one: new[id(one)], given)
+    return _with_new(given, new)
+
+
+def _leaves(given: Any, deep: int = _DEEPEST) -> list[Any]:
+    """Return what some arguments hold, also in objects that a batch may come as."""
+    found: list[Any] = []
+    for leaf in pytree.tree_leaves(given):
+        names = _fields(leaf) if deep else ()
+        found += [one for name in names for one in _leaves(getattr(leaf, name), deep - 1)] if names else [leaf]
+    return found
+
+
+def _with_new(given: Any, new: Mapping[int, torch.Tensor], deep: int = _DEEPEST) -> Any:
+    """Return arguments with other tensors, and the objects that hold these copied."""
+
+    def one(leaf: Any) -> Any:
+        names = _fields(leaf) if deep else ()
+        if not names:
+            return new.get(id(leaf), leaf)
+        made = copy.copy(leaf)
+        for name in names:
+            object.__setattr__(made, name, _with_new(getattr(leaf, name), new, deep - 1))  # it may be frozen
+        return made
+
+    return pytree.tree_map(one, given)
+
+
+def _fields(leaf: Any) -> Sequence[str]:
+    """Return the names of what a dataclass or a namespace holds; none of anything else."""
+    if type(leaf) is SimpleNamespace:
+        return list(vars(leaf))
+    if not dataclasses.is_dataclass(leaf) or isinstance(leaf, (type, Module)):
+        return ()
+    return [one.name for one in dataclasses.fields(leaf) if hasattr(leaf, one.name)]
 
 
 def _named(tensor: torch.Tensor) -> str:

@@ -23,8 +23,9 @@ from compiler_lens.facts.measured.fix import (
     Trial,
     together,
 )
-from compiler_lens.facts.measured.in_python import left_to_python
+from compiler_lens.facts.measured.in_python import compiles_inside, left_to_python
 from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
+from compiler_lens.facts.measured.marked_inside import Inside
 from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, OtherInputs, Sides, Untried, Way
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
@@ -529,9 +530,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     eager = after.eager_functions if after else 0
     still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
     of_these = (*_kept(fix.first, best.observed), *_expected(best.observed))
-    gain = (
-        f"{_gain(best.before, after, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
-    )
+    gain = f"{_gain(best, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
     if not of_these:
         gain, still = f"{gain} {still}".rstrip(), ""
     yield paragraph(*coded(gain), tone=tone)
@@ -541,7 +540,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield from eager_blocks(fix, best.observed)
     yield from _left_to_python(fix.first, best)
     yield from left_blocks(fix, what_is_left(fix), numbers)
-    in_python = any(isinstance(offer.edit, (Apart, EndApart, Split)) for offer in best.offers)  # that raises nowhere
+    in_python = any(isinstance(one.edit, (Apart, EndApart, Inside, Split)) for one in best.offers)  # raises nowhere
     if after and after.graph_breaks == eager == 0 and not in_python:
         yield paragraph(*coded(_KEEP), tone=Tone.QUIET)
     packages = [Path(folder).stem for folder in fix.included if any(name.startswith(folder) for name in fix.changed)]
@@ -557,7 +556,7 @@ def _left_to_python(first: Observed, best: Trial) -> Iterator[Block]:
     for finding in first.findings:
         card = finding.evidence
         at = card.place if isinstance(card, BreakCard) else None
-        if at and _is_there(at, best) and any(_stays(at, offer) for offer in kept):
+        if at and _is_there(at, best) and any(_stays(at, offer, best.observed) for offer in kept):
             found.setdefault(at, advice(finding).change)
     if found:
         yield Gap()
@@ -574,9 +573,11 @@ def _is_there(at: SourceLine, best: Trial) -> bool:
     return any(line.strip() == at.code.strip() for line in best.texts.get(at.file, "").split("\n"))
 
 
-def _stays(at: SourceLine, offer: Offer) -> bool:
+def _stays(at: SourceLine, offer: Offer, after: Observed) -> bool:
     """Whether a change leaves the line of a break as it is, in a function that is Python with it."""
     edit = offer.edit
+    if isinstance(edit, Inside):  # all is Python but what it gives, of which nothing breaks
+        return not any(target.at is not None and target.at.code == at.code for target in after.targets)
     if isinstance(edit, Apart):
         return at.file == edit.file and at.code.strip() in edit.lines
     return offer.target.at is not None and offer.target.at.place == at.place
@@ -682,10 +683,12 @@ def patch_command(fix: Fix, patch: str, undo: str = "") -> str:
     return f"patch {undo}-p0 -d {shlex.quote(fix.folder)} < {shlex.quote(patch)}"
 
 
-def _gain(before: Figures | None, after: Figures | None, *, is_cut: bool = False) -> str:
+def _gain(best: Trial, *, is_cut: bool) -> str:
     """Tell what has changed, and the number of graph breaks also where some are meant: these are told next."""
+    before, after = best.before, best.observed.figures
     if before and after:
         shown = {name for name in _FIGURES if getattr(before, name) != getattr(after, name)}
+        shown -= {"eager_functions"} if compiles_inside(best.offers) else set()  # by choice most are, uncounted
         shown |= {"graph_breaks"} if is_cut else set()
         figures = [(_FIGURES[n], getattr(before, n), getattr(after, n)) for n in _FIGURES if n in shown]
         said = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures)
@@ -699,9 +702,13 @@ def _in_graphs(first: Observed, best: Trial) -> str:
     """Tell how many functions are Python then, which no figure counts, and what runs in graphs."""
     stay, after = left_to_python(best.offers), best.observed
     python = f", {plural(len(stay), 'function')} left to Python" if stay else ""
+    if compiles_inside(best.offers):
+        python = ", all else left to Python"
     if first.figures is None or (first.operators == after.operators and not stay):
         return python
     said = f"{python}, operators that run in graphs {number(first.operators)} → {number(after.operators)}"
+    if stay and after.operators < first.operators:
+        said += f" ({number(round(100 * (1 - after.operators / first.operators)))} % of them run eagerly then)"
     if first.launches != after.launches:
         said += f", runs of graphs {number(first.launches)} → {number(after.launches)}"
     return said

@@ -73,6 +73,12 @@ _EAGER: Mapping[Reason, str] = {
 
 def left_blocks(fix: Fix, left: tuple[Left, ...], numbers: Mapping[Edit, int]) -> Iterator[Block]:
     """Yield what is still to mend, each with its cause and what to do; `numbers` are those of changes in the table."""
+    for one in left:
+        if one.is_written:
+            line_written = one_line(one.target.at.code, 80) if one.target.at else ""
+            said = f"A line that the changes write, `{line_written}`: {cause(one)}"
+            yield paragraph(*coded(said), tone=Tone.WARN, limit=4)
+    left = tuple(one for one in left if not one.is_written)
     if not left:
         return
     places = list(grouped(enumerate(left), _line_of).values())
