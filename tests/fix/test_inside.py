@@ -184,6 +184,22 @@ OF_A_LOOP = """
     for one in models: one.compile(backend="eager")
     for _ in range(3): models[0](torch.randn(5, 4))
 """
+UNLESS_ASKED = """
+    def made(is_plain):
+        net = Net()
+        if is_plain:
+            return net
+        return torch.compile(net, backend="eager")
+
+    model = made(False)
+    for _ in range(3): model(torch.randn(5, 4))
+"""
+HESSIAN = """
+    net = Net()
+    model = torch.compile(net, backend="eager")
+    for _ in range(3): model(torch.randn(5, 4))
+    torch.{functional}.hessian(lambda x: net.linear(x).sum(), torch.ones(2, 4))
+""".format(functional="autograd." + "functional")
 CALLED_ELSEWHERE = """
     net = Net()
     model = torch.compile(net, backend="eager")
@@ -200,7 +216,8 @@ TWO_BACKWARDS = """
 
 
 @pytest.mark.parametrize(
-    "given", [KNOWN_THERE, TWICE, IF_ASKED, OTHERS_TOO, OF_A_LOOP, CALLED_ELSEWHERE, TWO_BACKWARDS]
+    "given",
+    [KNOWN_THERE, TWICE, IF_ASKED, OTHERS_TOO, OF_A_LOOP, UNLESS_ASKED, HESSIAN, CALLED_ELSEWHERE, TWO_BACKWARDS],
 )
 def test_it_is_not_offered_where_it_cannot_be_written(tmp_path: Path, given: str) -> None:
     assert offered(program(tmp_path, given)) == []

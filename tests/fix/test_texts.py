@@ -158,3 +158,34 @@ def test_where_a_number_is_only_told_the_setting_is_to_be_tried(monkeypatch: pyt
     assert SETTING in [one.code for one in seen.offers]
     _, after = called(module, "noted", captures=True)
     assert not after.graph_breaks
+
+
+CHECKED = """import torch
+
+
+class Net:
+    def __init__(self):
+        self.layer = 3
+
+    def forward(self, x):
+        if torch.isnan(x).any():
+            raise RuntimeError(f"nan in layer {self.layer}")
+        return x.sin()
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "is_offered"), [("net.layer = 4", False), ("net.layer += 1", False), ("print(net.layer)", True)]
+)
+def test_a_message_has_nothing_that_another_file_sets(
+    other: str, *, is_offered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(linecache.cache, FILE, (len(CHECKED), None, CHECKED.splitlines(keepends=True), FILE))
+    module = ModuleType("told")
+    exec(compile(CHECKED, FILE, "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(module.__dict__["Net"]().forward, backend="eager")(torch.ones(3))
+    found = observed(lens.recording, Ownership(), loaded={"/home/user/app/train.py": f"import told\n{other}\n"})
+    written = [offer.code for offer in found.offers if "_assert_async" in offer.code]
+    assert written == ['torch._assert_async(~torch.isnan(x).any(), f"nan in layer {self.layer}")'] * is_offered

@@ -69,6 +69,22 @@ def _is_changed_in(tree: ast.Module, name: str, related: AbstractSet[str]) -> bo
     return any(not isinstance(n.ctx, ast.Load) for n in mine) or _changes(tree, mine.__contains__)
 
 
+def says_what_others_set(code: str, file: str, known: Sources) -> bool:
+    """Return whether a message that is written into compiled code has an attribute that another file sets.
+
+    Each value of it would be compiled by itself.
+    """
+    tree = parsed(code.strip()) if "._assert_async(" in code else None
+    texts = (n for n in (ast.walk(tree) if tree else ()) if isinstance(n, ast.JoinedStr))
+    names = {n.attr for one in texts for n in ast.walk(one) if isinstance(n, ast.Attribute)}
+    return bool(names) and any(
+        isinstance(n, ast.Attribute) and n.attr in names and not isinstance(n.ctx, ast.Load)
+        for other, text in known.texts.items()
+        if other != file and not package_of(other)
+        for n in ast.walk(parsed(text) or ast.Module([], []))
+    )
+
+
 def is_read(one: Attribute, known: Sources) -> bool:
     """Return whether a function of another file reads an attribute, or a name of the module's: it may run meanwhile."""
     related = _related(one, known)

@@ -34,7 +34,8 @@ _CONDITIONAL = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While)
 _LOOPS = (ast.For, ast.AsyncFor, ast.comprehension)
 # Who mentions one of these may rely on the names that `torch.compile(module)` gives parameters.
 _OF_ITS_WRAPPER = ("_orig_mod", "OptimizedModule", "state_dict", "torch.save", "save_pretrained")
-_TWICE = ("create_graph", "autograd.grad")  # AOTAutograd compiles no double backward
+# AOTAutograd compiles no double backward, and no other transforms look into what is compiled.
+_TWICE = ("create_graph", "autograd.grad", "autograd.functional", "gradgradcheck", "torch.func", "functorch")
 
 Place = tuple[str, str]  # a file, and the qualified name of a function in it
 Chain = Sequence[SourceLine]  # calls, outermost first, and the line that they lead to
@@ -219,11 +220,15 @@ def _is_of_each(text: str, call: ast.expr) -> bool:
 
 
 def _is_conditional(text: str, call: ast.expr) -> bool:
-    """Whether something is given to torch.compile in some runs alone."""
+    """Whether something is given to torch.compile in some runs alone: also where others return before that."""
     tree = parsed(text)
-    around = (node for node in ast.walk(tree) if isinstance(node, _CONDITIONAL)) if tree else ()
+    nodes = list(ast.walk(tree)) if tree else []
+    around = (node for node in nodes if isinstance(node, _CONDITIONAL))
     tested = [node for node in around if not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))]
-    return any(node.lineno <= call.lineno <= (node.end_lineno or 0) for node in tested)
+    site = site_in(text, call.lineno)
+    returns = (n for n in ast.walk(site.function) if isinstance(n, ast.Return)) if site and site.function else ()
+    is_late = any(one.lineno < call.lineno for one in returns)
+    return is_late or any(node.lineno <= call.lineno <= (node.end_lineno or 0) for node in tested)
 
 
 def _written(keywords: Iterable[ast.keyword], text: str) -> str:

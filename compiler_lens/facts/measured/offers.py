@@ -30,7 +30,13 @@ from compiler_lens.facts.measured.collected import INNER, added_to, collects
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.disabled import Disabling, Mark
 from compiler_lens.facts.measured.draws import drawn_at
-from compiler_lens.facts.measured.elsewhere import Attribute, class_around, is_handed_on, is_read
+from compiler_lens.facts.measured.elsewhere import (
+    Attribute,
+    class_around,
+    is_handed_on,
+    is_read,
+    says_what_others_set,
+)
 from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
@@ -99,7 +105,7 @@ def observed(
     found += _endings(dict.fromkeys(one.target for one in found), recording, own)
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
-        if isinstance(one, Offer):
+        if isinstance(one, Offer) and not (one.target.at and says_what_others_set(one.code, one.target.at.file, known)):
             offers.setdefault(one.edit, one)
     others = tuple(dict.fromkeys(one for one in found if isinstance(one, NotTried)))
     targets = tuple(dict.fromkeys(one.target for one in found))
@@ -253,8 +259,8 @@ _LEAVES = ", and is computed to its end before `{name}` asks whether to return e
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
     "; what compiled code adds to lists, keeps of a number, or gives a method that keeps books, is there after the"
-    " call, not within it, an error that this raises comes when all else is done, and calls of `{name}` alone put it"
-    " there, not from several threads at once"
+    " call, not within it, and nothing of a call whose compiled code raises; an error that this raises comes when all"
+    " else is done; calls of `{name}` alone put it there, not from several threads at once"
 )
 
 
