@@ -39,6 +39,10 @@ OUTCOMES: Mapping[Outcome, str] = {
 # Nothing of a call is recorded that does not come to the compiler, also not that it was made.
 ALL_CLEAR = "no graph breaks, no recompiles in what came to the compiler."
 NOT_SEEN = "Calls of a model as it was before torch.compile are not seen."
+NOT_RUN = (
+    "Graphs ran as Dynamo captured them: what the program's own backend makes of them, and of a backward, was not"
+    " tried, nor what a backend that is made anew for each call has compiled again."
+)
 # What is said of one function, and of several, that are not compiled whole; worst first.
 TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
     Treatment.FAILED: ("failed", "failed"),

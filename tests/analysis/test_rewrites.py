@@ -630,6 +630,35 @@ def test_a_branch_of_calls_becomes_cond(source):
     assert any("torch.cond(" in line for line in found.after)
 
 
+NET = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bright, self.dark = torch.nn.Sequential({layer}), torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        if x.sum() > 0:
+            x = self.bright(x)
+        else:
+            x = {dark}
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "dark", "is_offered"),
+    [
+        ("torch.nn.Linear(3, 3)", "self.dark(x)", True),
+        ("torch.nn.BatchNorm1d(3)", "self.dark(x)", False),
+        ("torch.nn.Dropout(0.5)", "self.dark(x)", False),
+        ("torch.nn.Linear(3, 3)", "torch.nn.functional.dropout(x)", False),
+    ],
+)
+def test_what_may_keep_statistics_or_drop_values_is_in_no_cond(layer, dark, is_offered):
+    found = suggestion(HEAD + NET.format(layer=layer, dark=dark), BRANCH, "if x.sum")
+    assert any("torch.cond(" in line for line in (found.after if found else ())) is is_offered
+
+
 SWITCHED_OFF = {
     "cond": "def f(x):\n    if x.sum() > 0:\n        y = scaled(x)\n    else:\n        y = shifted(x)\n    return y\n",
     "cond returned": "def f(x):\n    if x.sum() > 0:\n        return scaled(x)\n    return shifted(x)\n",
@@ -737,11 +766,10 @@ def test_a_check_says_no_value_that_may_be_a_tensor_or_another(was, then):
     assert "without values" in found.needs
 
 
-def test_a_check_says_what_is_annotated_as_a_text():
-    text = NAMED.replace("where, limit=0.5", "where: str, limit=0.5").replace('"sum"', "names[0]")
-    assert "{where}" in suggestion(HEAD + text, BRANCH, NAMED_TEST).after[0]
-    text = text.replace("limit=0.5", "limit: int")
-    assert "{where}" not in suggestion(HEAD + text, BRANCH, NAMED_TEST).after[0]
+@pytest.mark.parametrize(("kind", "is_said"), [("bool", True), ("str", False), ("int", False)])
+def test_a_check_says_of_what_is_annotated_only_what_has_two_values(kind, is_said):
+    text = NAMED.replace("where, limit=0.5", f"where: {kind}, limit=0.5").replace('"sum"', "names[0]")
+    assert ("{where}" in suggestion(HEAD + text, BRANCH, NAMED_TEST).after[0]) is is_said
 
 
 CHECKED = """

@@ -971,3 +971,37 @@ def test_a_number_of_what_a_function_is_handed_afterwards_is_that_of_then() -> N
     for compiled in (False, True):
         found, left, *_ = run(new.removeprefix(HEAD), compiled=compiled)
         assert are_same((results, state), (found, left))
+
+
+DRAWING = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        h = self.layer(x).relu()
+        keep = random.random()
+        return h * keep
+"""
+
+
+@pytest.mark.parametrize(
+    ("beside", "is_offered"), [("", True), ("import random\n\ndef f(x):\n    return x * random.uniform(0, 1)\n", False)]
+)
+def test_a_draw_stays_where_it_is_if_another_file_draws_too(
+    beside: str, is_offered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, text = str(tmp_path / "drawing.py"), "from augment import f\n\n" + HEAD + DRAWING
+    other = ModuleType("augment")
+    exec(beside + "\n\ndef f(x): ...\n", other.__dict__)
+    monkeypatch.setitem(sys.modules, "augment", other)
+    monkeypatch.setitem(linecache.cache, file, (len(text), None, text.splitlines(keepends=True), file))
+    module = ModuleType("drawing")
+    exec(compile(text, file, "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(module.__dict__["Model"](), backend="eager")(torch.ones(2, 4))
+    own, loaded = Ownership((str(tmp_path),)), {str(tmp_path / "augment.py"): beside}
+    offers = observed(lens.recording, own, loaded=loaded).offers
+    assert any(isinstance(one.edit, Split) for one in offers) == is_offered

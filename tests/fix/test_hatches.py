@@ -440,6 +440,23 @@ def test_calls_that_were_not_all_heard_make_no_constant() -> None:
     assert set(offered("scale_of", (replace(called, is_whole=False),))) == set()
 
 
+@pytest.mark.parametrize(
+    ("elsewhere", "is_offered"),
+    [
+        ("print(SCALES)", True),
+        ("SCALES['/tmp'] = 3.0", False),
+        ("SCALES.update(a=1.0)", False),
+        ("def f():\n    global SCALES\n    SCALES = {}", False),
+        ("SCALES = {}", False),
+    ],
+)
+def test_what_reads_a_value_that_the_file_changes_is_no_constant(elsewhere: str, *, is_offered: bool) -> None:
+    reading = "return SCALES.get(name, 2.0) if os.path.exists(name) else 1.0"
+    text = TEXT.replace("return 2.0 if os.path.exists(name) else 1.0", reading) + f"\nSCALES = {{}}\n{elsewhere}\n"
+    called = heard(text, lambda m: [m.scale_of("/tmp"), m.scale_of("/not/there")])
+    assert ("assume_constant_result" in offered("scale_of", called, text=text)) == is_offered
+
+
 def test_what_has_many_values_is_no_constant() -> None:
     few, many = (heard(TEXT, lambda m, n=n: [m.scale_of("/" * k) for k in range(1, n)]) for n in (9, 10))
     assert set(offered("scale_of", few)) == {"assume_constant_result"}

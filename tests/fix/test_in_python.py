@@ -111,6 +111,14 @@ def test_what_runs_nothing_in_graphs_or_loses_most_lines_runs_less() -> None:
     assert not runs_less((), replace(seen(1), computed=frozenset(list(known)[:2])), many)
 
 
+@pytest.mark.parametrize(("ops", "is_less"), [(60, False), (49, True)])
+def test_a_function_in_parts_keeps_half_of_the_operators(ops: int, *, is_less: bool) -> None:
+    """However often graphs were launched: what runs between parts may be a loop with large ones."""
+    made = (apart("loss", "y = post(x)"),)
+    assert runs_less(made, seen(1, ops=ops, launches=1), seen(1, ops=100, launches=90)) is is_less
+    assert not runs_less((), seen(1, ops=ops, launches=1), seen(1, ops=100, launches=90))
+
+
 def test_one_mark_is_better_than_functions_in_parts_that_launch_graphs_of_little() -> None:
     first = replace(seen(6, POST, ops=2_900, launches=101), parts=(LOSS_APART, POST_APART))
     marked = seen(1, kept=1)

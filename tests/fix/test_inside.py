@@ -194,6 +194,37 @@ UNLESS_ASKED = """
     model = made(False)
     for _ in range(3): model(torch.randn(5, 4))
 """
+IF_CALLED = """
+    def sped_up(net):
+        return torch.compile(net, backend="eager")
+
+    def made(net):
+        return sped_up(net)
+
+    model = Net()
+    if not hasattr(torch, "no such thing"):
+        model = made(model)
+    for _ in range(3): model(torch.randn(5, 4))
+"""
+LOOKED_UP = """
+    NETS = {"large": nn.Linear, "small": Net}
+    model = torch.compile(NETS["small"](), backend="eager")
+    for _ in range(3): model(torch.randn(5, 4))
+"""
+CHOSEN = """
+    def made(is_large):
+        if is_large:
+            return nn.Linear(4, 4)
+        return Net()
+
+    model = made(False)
+    model = torch.compile(model, backend="eager")
+    for _ in range(3): model(torch.randn(5, 4))
+"""
+CUDA_GRAPHS = """
+    model = torch.compile(Net(), backend="eager", mode="{mode}")
+    for _ in range(3): model(torch.randn(5, 4))
+""".format(mode="reduce" + "-overhead")
 HESSIAN = """
     net = Net()
     model = torch.compile(net, backend="eager")
@@ -217,7 +248,19 @@ TWO_BACKWARDS = """
 
 @pytest.mark.parametrize(
     "given",
-    [KNOWN_THERE, TWICE, IF_ASKED, OTHERS_TOO, OF_A_LOOP, UNLESS_ASKED, HESSIAN, CALLED_ELSEWHERE, TWO_BACKWARDS],
+    [
+        KNOWN_THERE,
+        TWICE,
+        IF_ASKED,
+        OTHERS_TOO,
+        OF_A_LOOP,
+        UNLESS_ASKED,
+        IF_CALLED,
+        CUDA_GRAPHS,
+        HESSIAN,
+        CALLED_ELSEWHERE,
+        TWO_BACKWARDS,
+    ],
 )
 def test_it_is_not_offered_where_it_cannot_be_written(tmp_path: Path, given: str) -> None:
     assert offered(program(tmp_path, given)) == []

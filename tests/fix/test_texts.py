@@ -11,6 +11,7 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.facts.breaks.rewrites import rewrite
 from compiler_lens.facts.measured.edits import Lines, edited
+from compiler_lens.facts.measured.elsewhere import says_what_varies
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import BreakCause, Recording, SourceLine
@@ -172,6 +173,17 @@ class Net:
             raise RuntimeError(f"nan in layer {self.layer}")
         return x.sin()
 """
+
+
+@pytest.mark.parametrize(
+    ("made", "varies"), [("Net()", False), ("[Net() for _ in range(3)]", True), ("Net(), Net()", True)]
+)
+def test_a_message_has_no_attribute_of_objects_that_share_their_code(made: str, *, varies: bool) -> None:
+    code = 'torch._assert_async(~torch.isnan(x).any(), f"nan in layer {self.layer}")'
+    known = Sources({FILE: f"class Net: ...\n\nnets = {made}\n"})
+    assert says_what_varies(code, FILE, {"Net"}, known) == varies
+    assert not says_what_varies(code, FILE, {"Other"}, known)
+    assert not says_what_varies(code.replace("{self.layer}", "3"), FILE, {"Net"}, known)
 
 
 @pytest.mark.parametrize(

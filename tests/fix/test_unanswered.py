@@ -19,7 +19,7 @@ from compiler_lens.facts.measured.collected import collects
 from compiler_lens.facts.measured.edits import Split
 from compiler_lens.facts.measured.fix import Offer
 from compiler_lens.facts.measured.offers import observed
-from compiler_lens.facts.measured.unanswered import waiting, waits
+from compiler_lens.facts.measured.unanswered import may_be_anothers, waiting, waits
 from compiler_lens.facts.program.ownership import Ownership
 
 HEAD = """\
@@ -205,6 +205,23 @@ def test_what_is_handed_on_waits_where_its_class_is_known(old: str, new: str, *,
     assert old in GIVEN
     line = OBSERVED.replace(old, new)
     assert (split(GIVEN.replace(old, new), FUNCTION, (line,)) is not None) == waits_then
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "is_anothers"),
+    [
+        (TEXT, "model.block.meter = Elsewhere()", True),
+        (TEXT, "class Other(Meter):\n    pass", True),
+        (TEXT, "class Other:\n    def update(self): ...\nprint(model.block.meter)", False),
+        (GIVEN, "class Other:\n    def observe(self): ...", True),
+        (GIVEN, "class Other:\n    def update(self): ...", False),
+    ],
+)
+def test_another_file_may_have_another_class_for_the_object(text: str, other: str, *, is_anothers: bool) -> None:
+    code = CALL if text == TEXT else OBSERVED
+    line = next(number for number, one in enumerate(text.split("\n"), 1) if one.strip() == code)
+    assert may_be_anothers(text, line, [other]) == is_anothers
+    assert not may_be_anothers(text, line, [])
 
 
 def test_each_line_of_the_method_and_its_call_lead_to_the_same() -> None:

@@ -254,12 +254,14 @@ def _draws(node: ast.stmt) -> bool:
 
 
 def _may_draw(site: Site, core: Sequence[ast.stmt]) -> bool:
-    """Return whether statements, or functions of the file that they name, draw numbers of such a series, too."""
-    tree = parsed(site.text)
-    names = {dotted(call.func).rpartition(".")[2] for one in core for call in calls_in(one)}
-    functions = [one for name, one in qualified(tree).items() if name.rpartition(".")[2] in names] if tree else []
-    calls = (call for one in (*core, *functions) for call in calls_in(one))
-    return any({"random", "rng"} & set(dotted(call.func).split(".")) for call in calls)
+    """Return whether statements, or functions of the file that they may come to, draw of such a series, too."""
+    functions = [one for one in come_to(site.text, core) if one is not site.function]
+    calls = (call for one in functions for call in calls_in(one))
+    return any(map(_is_draw, calls))
+
+
+def _is_draw(call: ast.Call) -> bool:
+    return bool({"random", "rng"} & set(dotted(call.func).split(".")))
 
 
 def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
@@ -684,6 +686,19 @@ def lines_of_books(text: str, name: str) -> frozenset[int]:
     inside = next((one for one in tree.body if one.lineno <= found.function.lineno <= (one.end_lineno or 0)), None)
     slices = _slices(inside, _lists(found)) if inside else []
     return found.lines | {one.lineno for one in slices}
+
+
+def draws_first(text: str, name: str) -> bool:
+    """Return whether a function, by its qualified name, draws numbers before what it computes only if it is two."""
+    found = books(text, name)
+    first = min((one.lineno for one in found.core), default=0) if found else 0
+    return found is not None and any(_draws(one) and one.lineno > first for one in found.before)
+
+
+def draws(text: str) -> bool:
+    """Return whether something in a file draws numbers of a series of Python's, or NumPy's."""
+    tree = parsed(text)
+    return tree is not None and any(map(_is_draw, calls_in(tree)))
 
 
 def leaves_early(text: str, name: str) -> bool:

@@ -89,10 +89,22 @@ def _is_pure_function(around: _Around, body: Sequence[ast.stmt], name: str) -> b
     return (
         function not in around.outer
         and all(isinstance(one, _PLAIN) or _is_text(one) for one in statements)
+        and not any(map(_is_unrolled, ast.walk(function)))
         and all(isinstance(one, ast.Constant) for one in defaults)
         and not changed(function)
         and _computes(inner, function.body, known)
     )
+
+
+def _is_unrolled(node: ast.AST) -> bool:
+    """Return whether a loop runs as often as something says that is no constant: a graph has each of its rounds."""
+    match node:
+        case (
+            ast.For(iter=ast.Call(func=ast.Name(id="range"), args=args))
+            | ast.comprehension(iter=ast.Call(func=ast.Name(id="range"), args=args))
+        ):
+            return not all(isinstance(one, ast.Constant) for one in args)
+    return False
 
 
 def _is_text(one: ast.stmt) -> bool:

@@ -29,6 +29,7 @@ _CHANGING = frozenset({
 _SETTING = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
 _READING = frozenset({"getattr", "attrgetter"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.DictComp)
 _LIBRARY = sys.stdlib_module_names | {"numpy", "torch"}
 _DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) (\w+)", re.MULTILINE)
 _CLASS = re.compile(r"^[ \t]*class (\w+)\s*\(([^)]*)\)", re.MULTILINE)
@@ -69,20 +70,34 @@ def _is_changed_in(tree: ast.Module, name: str, related: AbstractSet[str]) -> bo
     return any(not isinstance(n.ctx, ast.Load) for n in mine) or _changes(tree, mine.__contains__)
 
 
-def says_what_others_set(code: str, file: str, known: Sources) -> bool:
-    """Return whether a message that is written into compiled code has an attribute that another file sets.
+def says_what_varies(code: str, file: str, given: AbstractSet[str], known: Sources) -> bool:
+    """Return whether a message that is written into compiled code has an attribute which may have several values.
 
-    Each value of it would be compiled by itself.
+    Each value would be compiled by itself: another file sets it, or objects of what is compiled share its code.
+
+    Args:
+        code: what is written.
+        file: where.
+        given: the classes of the modules that torch.compile was given.
+        known: the files.
     """
     tree = parsed(code.strip()) if "._assert_async(" in code else None
     texts = (n for n in (ast.walk(tree) if tree else ()) if isinstance(n, ast.JoinedStr))
     names = {n.attr for one in texts for n in ast.walk(one) if isinstance(n, ast.Attribute)}
-    return bool(names) and any(
-        isinstance(n, ast.Attribute) and n.attr in names and not isinstance(n.ctx, ast.Load)
-        for other, text in known.texts.items()
-        if other != file and not package_of(other)
-        for n in ast.walk(parsed(text) or ast.Module([], []))
-    )
+    if not names:
+        return False
+    others = [text for other, text in known.texts.items() if other != file and not package_of(other)]
+    nodes = (n for text in others for n in ast.walk(parsed(text) or ast.Module([], [])))
+    is_set = any(isinstance(n, ast.Attribute) and n.attr in names and not isinstance(n.ctx, ast.Load) for n in nodes)
+    return is_set or any(_is_made_often(name, known) for name in given)
+
+
+def _is_made_often(name: str, known: Sources) -> bool:
+    """Return whether files make several objects of a class."""
+    trees = [parsed(text) for text in known.texts.values() if name in text]
+    made = [one for tree in trees if tree for one in calls_in(tree) if called(one) == name]
+    loops = [n for tree in trees if tree for n in ast.walk(tree) if isinstance(n, _LOOPS)]
+    return len(made) > 1 or any(one in calls_in(loop) for loop in loops for one in made)
 
 
 def is_read(one: Attribute, known: Sources) -> bool:
@@ -200,6 +215,16 @@ def is_handed_on(text: str, functions: Sequence[ast.AST], known: Sources) -> boo
         and any(dotted(one) in objects for one in (*call.args, *(key.value for key in call.keywords)))
         for call in calls
     )
+
+
+def imported(text: str, known: Sources) -> Sequence[str]:
+    """Return the texts of the user's files that a file imports by their names."""
+    tree = parsed(text)
+    nodes = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))] if tree else []
+    names = {part for n in nodes for one in n.names for part in one.name.split(".")}
+    names |= {part for n in nodes if isinstance(n, ast.ImportFrom) for part in (n.module or "").split(".")}
+    files = ((slashed(file).rpartition("/")[2].removesuffix(".py"), file) for file in known.texts)
+    return [known.texts[file] for name, file in files if name in names and not package_of(file)]
 
 
 def _unknown(tree: ast.Module, known: Sources) -> frozenset[str]:

@@ -105,7 +105,7 @@ class _Marked(Struct, frozen=True):
             for call in self.calls
         )
         plain_names = {name for call in self.calls for name, seen in call.given if seen.kind == "plain"}
-        does_more = effects.varies(self.function) or effects.changed(self.function) - plain_names
+        does_more = effects.varies(self.function) or effects.changed(self.function) - plain_names or self._reads_more
         if plain and len(by_arguments) == len(self.calls) <= _MOST_CONSTANTS and not does_more:
             values = " or ".join(dict.fromkeys(call.returned.text for call in self.calls))
             price = (
@@ -114,6 +114,13 @@ class _Marked(Struct, frozen=True):
                 " else it does is not done again"
             )
             yield Hatch(self._mark(f"@{self.site.torch}.compiler.assume_constant_result"), price)
+
+    @property
+    def _reads_more(self) -> bool:
+        """Whether it reads a name of the module's whose value the file changes."""
+        tree, local = parsed(self.site.text), self.site.local()
+        read = {n.id for n in ast.walk(self.function) if isinstance(n, ast.Name)} - local
+        return tree is not None and bool(read & effects.changed_of_module(tree))
 
     def traced(self) -> Iterator[Hatch]:
         """`nonstrict_trace`: it returns tensors, which AOTAutograd finds by running it once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from compiler_lens.facts.measured.collected import INNER
@@ -78,7 +78,7 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
     return *eager, unmeant, aside, min(breaks - unmeant, len(kept_out)), counts.benign_recompiles
 
 
-def runs_less(made: Iterable[Offer], now: Observed, before: Observed) -> bool:
+def runs_less(made: Sequence[Offer], now: Observed, before: Observed) -> bool:
     """Return whether clearly less runs in graphs, beyond what is spared as graphs that do little are not launched.
 
     Of what is compiled by itself it says nothing how many lines that are, and half of the operators are enough.
@@ -87,7 +87,10 @@ def runs_less(made: Iterable[Offer], now: Observed, before: Observed) -> bool:
     if now.operators > (_HALF if is_chosen else _NEARLY_ALL) * before.operators:
         return False
     lost, spared = before.operators - now.operators, _launched_again(before) - _launched_again(now)
-    return not now.operators or lost > A_LAUNCH * spared or (not is_chosen and is_most_lost(now, before))
+    # What stands between parts is a loop as a rule, of which a graph of each round may be large.
+    is_apart = any(isinstance(one.edit, Apart) for one in made) and now.operators < _HALF * before.operators
+    is_most = is_apart or (not is_chosen and is_most_lost(now, before))
+    return not now.operators or lost > A_LAUNCH * spared or is_most
 
 
 def _launched_again(seen: Observed) -> int:

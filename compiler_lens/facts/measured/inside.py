@@ -18,6 +18,7 @@ from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import OF_A_GENERATOR, called
 from compiler_lens.facts.measured.bookkeeping import name_at
 from compiler_lens.facts.measured.disabled import Disabling
+from compiler_lens.facts.measured.given import is_of_one
 from compiler_lens.facts.measured.in_python import A_LAUNCH
 from compiler_lens.facts.measured.marked_inside import Inside, function_in, is_given
 from compiler_lens.facts.program.ownership import Ownership
@@ -30,12 +31,15 @@ _LEAST = 4  # operators in a function: fewer are no graph's worth
 _SHARE = 0.05  # of all operators
 _MOST = 6  # functions that get a mark
 _PLAIN = frozenset({"no_grad", "inference_mode", "enable_grad"})  # marks that a function may have
-_CONDITIONAL = (ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.While)
-_LOOPS = (ast.For, ast.AsyncFor, ast.comprehension)
 # Who mentions one of these may rely on the names that `torch.compile(module)` gives parameters.
 _OF_ITS_WRAPPER = ("_orig_mod", "OptimizedModule", "state_dict", "torch.save", "save_pretrained")
-# AOTAutograd compiles no double backward, and no other transforms look into what is compiled.
-_TWICE = ("create_graph", "autograd.grad", "autograd.functional", "gradgradcheck", "torch.func", "functorch")
+# AOTAutograd compiles no double backward, and nothing that transforms or exports functions looks into what is compiled.
+# With CUDA graphs a function that is called again, or another one, writes over what the last call returned.
+_REFUSED = (
+    "create_graph", "autograd.grad", "autograd.functional", "gradgradcheck", "torch.func", "functorch", "jit.trace",
+    "jit.script", "symbolic_trace", "onnx.export", "torch.export", "reduce-overhead", '"max-autotune"',
+    "'max-autotune'", "cudagraphs",
+)  # fmt: skip
 
 Place = tuple[str, str]  # a file, and the qualified name of a function in it
 Chain = Sequence[SourceLine]  # calls, outermost first, and the line that they lead to
@@ -60,7 +64,7 @@ def inside(
     for functions, number in leading:
         for one in functions:
             by_given.setdefault(functions[0], {}).setdefault(one, number)
-    if any(word in text for text in chains.known.texts.values() for word in _TWICE):
+    if any(word in text for text in chains.known.texts.values() for word in _REFUSED):
         return
     for given, dirty in by_given.items():
         inner = _worth(given, dirty, chains, recording, is_alone=len(by_given) == 1)
@@ -190,7 +194,7 @@ def _edit(given: Place, inner: Sequence[Place], site: CompileSite | None, known:
     at, text = (given[0] if marks else place.file), known.texts.get(given[0] if marks else place.file, "")
     call: ast.expr | None = marks[0] if marks else _call_at(text, place.line)
     keywords = call.keywords if isinstance(call, ast.Call) else []
-    if call is None or not _is_of_one(text, call) or not all(map(_is_known, keywords)):
+    if call is None or not is_of_one(text, call, known) or not all(map(_is_known, keywords)):
         return None
     written = "" if marks else ast.get_source_segment(text, call) or ""
     is_kept = bool(site.module) and any(word in one for one in known.texts.values() for word in _OF_ITS_WRAPPER)
@@ -204,31 +208,6 @@ def _call_at(text: str, line: int) -> ast.Call | None:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree else []
     there = [one for one in calls if called(one) == "compile" and one.lineno <= line <= (one.end_lineno or 0)]
     return there[0] if len(there) == 1 and len(there[0].args) <= 1 else None
-
-
-def _is_of_one(text: str, call: ast.expr) -> bool:
-    """Whether the same is given to torch.compile in every run: a mark gives what it calls in all, and it alone."""
-    return not (_is_conditional(text, call) or _is_of_each(text, call))
-
-
-def _is_of_each(text: str, call: ast.expr) -> bool:
-    """Whether a line gives what a loop goes over: in another run there may be more."""
-    tree = parsed(text)
-    loops = [node for node in ast.walk(tree) if isinstance(node, _LOOPS)] if tree else []
-    each = {n.id for one in loops for n in ast.walk(one.target) if isinstance(n, ast.Name)}
-    return any(isinstance(n, ast.Name) and n.id in each for n in ast.walk(call))
-
-
-def _is_conditional(text: str, call: ast.expr) -> bool:
-    """Whether something is given to torch.compile in some runs alone: also where others return before that."""
-    tree = parsed(text)
-    nodes = list(ast.walk(tree)) if tree else []
-    around = (node for node in nodes if isinstance(node, _CONDITIONAL))
-    tested = [node for node in around if not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))]
-    site = site_in(text, call.lineno)
-    returns = (n for n in ast.walk(site.function) if isinstance(n, ast.Return)) if site and site.function else ()
-    is_late = any(one.lineno < call.lineno for one in returns)
-    return is_late or any(node.lineno <= call.lineno <= (node.end_lineno or 0) for node in tested)
 
 
 def _written(keywords: Iterable[ast.keyword], text: str) -> str:

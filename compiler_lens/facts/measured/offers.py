@@ -24,7 +24,15 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors, site_in
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
-from compiler_lens.facts.measured.bookkeeping import function_at, leaves_early, lines_of_books, name_at, split
+from compiler_lens.facts.measured.bookkeeping import (
+    draws,
+    draws_first,
+    function_at,
+    leaves_early,
+    lines_of_books,
+    name_at,
+    split,
+)
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.collected import INNER, added_to, collects
 from compiler_lens.facts.measured.constants import constants
@@ -33,9 +41,10 @@ from compiler_lens.facts.measured.draws import drawn_at
 from compiler_lens.facts.measured.elsewhere import (
     Attribute,
     class_around,
+    imported,
     is_handed_on,
     is_read,
-    says_what_others_set,
+    says_what_varies,
 )
 from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
@@ -49,7 +58,7 @@ from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, un
 from compiler_lens.facts.measured.reached import reached
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
-from compiler_lens.facts.measured.unanswered import booked_in, waits
+from compiler_lens.facts.measured.unanswered import booked_in, may_be_anothers, waits
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
 from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
@@ -103,9 +112,11 @@ def observed(
     ]
     found += _splits([one.target for one in found], recording, known, own)
     found += _endings(dict.fromkeys(one.target for one in found), recording, own)
+    given = {site.module for site in recording.sites if site.module}
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
-        if isinstance(one, Offer) and not (one.target.at and says_what_others_set(one.code, one.target.at.file, known)):
+        at = one.target.at
+        if isinstance(one, Offer) and not (at and says_what_varies(one.code, at.file, given, known)):
             offers.setdefault(one.edit, one)
     others = tuple(dict.fromkeys(one for one in found if isinstance(one, NotTried)))
     targets = tuple(dict.fromkeys(one.target for one in found))
@@ -281,7 +292,10 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
         inner = [(one, at) for one, at in inner if not _is_read_meanwhile(at, text, name, known)]
-        inner = inner if is_all_given else []
+        others = [other for file, other in known.texts.items() if file != defined.file and not package_of(file)]
+        inner = [one for one in inner if is_all_given and not may_be_anothers(text, one[1].line, others)]
+        if draws_first(text, name) and any(map(draws, imported(text, known))):  # which may draw in between
+            continue
         lines: tuple[str, ...] = ()
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines

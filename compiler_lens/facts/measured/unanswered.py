@@ -6,7 +6,7 @@ Compiled code only adds what the method is given to a list, and Python calls it 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
@@ -89,6 +89,27 @@ def booked_in(text: str, line: int) -> frozenset[str]:
     method = _method_at(tree, calls, line) if tree else None
     found = _later(tree, [one for one in calls if one.method is method]) if tree and method else None
     return attributes_of(found.functions if found else {method} if method else frozenset())
+
+
+def may_be_anothers(text: str, line: int, others: Iterable[str]) -> bool:
+    """Return whether the object whose method a line calls, or stands in, may be of a class that another file has.
+
+    That sets the attribute which holds it, derives a class, or has one whose objects may be the argument.
+    """
+    tree = parsed(text)
+    calls = _calls(text, tree) if tree else ()
+    method = _method_at(tree, calls, line) if tree else None
+    mine = [one for one in calls if one.method is method]
+    nodes = [n for other in others for n in ast.walk(parsed(other) or ast.Module([], []))]
+    set_there = {n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
+    classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
+    methods = {name for one in classes for name in methods_of(one)}
+    bases = {dotted(base).rpartition(".")[2] for one in classes for base in one.bases}
+    return any(
+        one.owner.name in bases
+        or (one.of.attr in set_there if isinstance(one.of, ast.Attribute) else one.method.name in methods)
+        for one in mine
+    )
 
 
 def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:

@@ -445,7 +445,7 @@ def _nothing(fix: Fix) -> Iterator[Block]:
     elif not first.calls:
         yield paragraph("Nothing that torch.compile made was called, so no edit can be tried.", tone=Tone.WARN)
     elif not (first.error or first.broken or worth or eager or first.against):
-        yield paragraph(Span("Nothing to fix: ", Tone.GOOD), f"{words.ALL_CLEAR} {words.NOT_SEEN}")
+        yield paragraph(Span("Nothing to fix: ", Tone.GOOD), f"{words.ALL_CLEAR} {words.NOT_SEEN} {words.NOT_RUN}")
     elif not (first.error or first.broken or worth or eager):
         yield steps.but_there_is(first.against)
     elif eager:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 
 from msgspec.structs import replace
@@ -39,6 +39,7 @@ _JUMP = "attempted to jump with"  # in torch's context: what was to decide
 _NEUTRAL = {ast.Add: "0", ast.Sub: "0", ast.Mult: "1", ast.Div: "1"}  # x += 0 and x *= 1 change nothing
 _LEAVING = (ast.Return, ast.Break, ast.Continue)
 _NEVER = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
+_OF_TRAINING = ("BatchNorm", "InstanceNorm", "Dropout")  # modules
 _WIDEST = 100
 _MOST_STATEMENTS = 60
 
@@ -418,6 +419,18 @@ def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
     )
 
 
+def _may_be_in_training(site: Site, assigned: Iterable[Assignment]) -> bool:
+    """Return whether values may be of modules that do more than to compute while they are in training.
+
+    In torch.cond one that keeps statistics raises, and what is dropped is drawn once more for the backward.
+    """
+    calls = [call for one in assigned for call in calls_in(one.value)]
+    is_module = any(dotted(call.func).startswith("self.") for call in calls)
+    return any("dropout" in called(call) for call in calls) or (
+        is_module and any(word in site.text for word in _OF_TRAINING)
+    )
+
+
 def _cond(
     site: Site, test: str, first: list[Assignment], second: list[Assignment], last: ast.stmt | None
 ) -> Rewrite | None:
@@ -428,7 +441,7 @@ def _cond(
     in_place = [a.name for a in both if a.operator]
     if not all(assigned.runs_in_cond(a.value) for a in both) or not all(is_as_good for is_as_good, _ in kept):
         return None
-    if not all(memory.is_own(site, name) for name in in_place):
+    if not all(memory.is_own(site, name) for name in in_place) or _may_be_in_training(site, both):
         return None
     # Tensors and names to be changed; the functions see all others as they stand around them.
     loaded = [n.id for a in both for n in ast.walk(a.value) if isinstance(n, ast.Name)]
@@ -442,7 +455,9 @@ def _cond(
         *assigned.as_function(site, if_false, operands, second, targets),
         f"{head}{site.torch}.cond({test}, {if_true}, {if_false}, {assigned.as_tuple(operands)})",
     ]
-    needs = "both functions give tensors of one shape, dtype and layout, and change nothing else"
+    needs = (
+        "both functions give tensors of one shape, dtype and layout, and change nothing else: no batch norm, no dropout"
+    )
     needs = sides.joined(
         needs, "parameters that only one of them uses have a gradient of zeros in place of none", *dict(kept).values()
     )

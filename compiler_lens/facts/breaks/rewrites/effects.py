@@ -71,6 +71,25 @@ def varies(function: Function) -> bool:
     return any(called(call) in _CLOCKS for call in calls_in(function)) or any(_draws(c) for c in calls_in(function))
 
 
+def changed_of_module(tree: ast.Module) -> frozenset[str]:
+    """Return the names of a module whose values something in it changes in place, or gives anew."""
+    stored = [n.id for one in tree.body for n in ast.walk(one) if isinstance(n, ast.Name) and not _is_read(n)]
+    found = {name for name in stored if stored.count(name) > 1}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Global(names=names):
+                found |= set(names)
+            case ast.Subscript(value=of) | ast.Attribute(value=of) if not _is_read(node):
+                found |= {n.id for n in ast.walk(of) if isinstance(n, ast.Name)}
+            case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in _CHANGING | _CHANGING_ALONE:
+                found |= {n.id for n in ast.walk(of) if isinstance(n, ast.Name)}
+    return frozenset(found)
+
+
+def _is_read(node: ast.Name | ast.Subscript | ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
 _FILLS = frozenset({"add", "append", "appendleft", "extend", "insert"})
 
 

@@ -10,7 +10,7 @@ from compiler_lens.facts.breaks.rewrites.others import given_to
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import Function, dotted, parameters
 
-_ANNOTATED = frozenset({"bool", "str"})  # of numbers one may be another in each call, which then compiles again
+_ANNOTATED = frozenset({"bool"})  # a number, or a text, may be another in each call, which then compiles again
 _DEEPEST = 5  # functions that hand one on
 
 
