@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -81,3 +82,32 @@ def test_what_a_change_brings_into_a_graph_is_counted_as_inductor_has_it(tmp_pat
     assert (seen.figures.eager_functions, counted.figures.eager_functions) == (0, 1)
     assert counted.figures.recompiles > seen.figures.recompiles
     assert counted.results is seen.results
+
+
+CONVOLVED = """\
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    net = nn.Conv2d(2, 2, 3, padding=1)
+
+    def step(x):
+        y = net(x).relu()
+        print(round(y.sum().item(), 3))
+        return y * 2
+
+    compiled = torch.compile(step)
+    for size in (16, 20, 24, 28):
+        compiled(torch.randn(1, 2, size, 8)).sum().backward()
+    """
+
+
+def test_what_inductor_compiles_for_each_size_by_itself_is_counted_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(dedent(CONVOLVED))
+    assert main(["fix", "--own-inputs", "train.py"]) == 0
+    shown = " ".join(capsys.readouterr()[0].split())
+    assert "recompiles 5 → 1" in shown
+    assert re.search(r"With its own backend it is [2-4] recompiles, not 1: Inductor compiles some convolutions", shown)

@@ -20,6 +20,7 @@ from compiler_lens.facts.measured.fix import (
     NotTriedBecause,
     Observed,
     Offer,
+    OwnBackend,
     StillEager,
     Target,
     Trial,
@@ -82,6 +83,9 @@ def chosen(x):
     total = x.sum().item()
     y = x * 2
     return y * [1.0, 2.0][int(total > 3)]
+
+def convolved(x):
+    return torch.nn.functional.conv1d(x, torch.ones(1, 2, 1))
 
 def mild(x):
     return x * 2
@@ -711,3 +715,19 @@ def test_nobody_is_told_to_mend_a_line_that_a_change_has_written(user: ModuleTyp
     assert told in shown
     assert "To mend by hand" not in shown
     assert "Still to mend" not in shown
+
+
+def test_recompiles_by_the_programs_own_backend_are_told_where_they_are_more(user: ModuleType) -> None:
+    several = [torch.ones(1, 2, 4), torch.ones(1, 2, 5), torch.ones(1, 2, 6)]
+    with_it = replace(seen(user.convolved, several), results=Results.EQUAL)
+    best = Trial((Offer(Target(None, "else"), Setting("x = 1")),), {}, FIRST.figures, with_it, helps=True)
+    unknown = Fix(FIRST, (best,), best)
+    assert "Inductor may compile a convolution for each size by itself" in said(unknown)
+    more = said(replace(unknown, own_backend=OwnBackend(("inductor",), recompiles=9)))
+    assert "With its own backend it is 9 recompiles, not 1: Inductor compiles some convolutions" in more
+    assert "may compile a convolution" not in more
+    same = said(replace(unknown, own_backend=OwnBackend(("inductor",), recompiles=1)))
+    assert "convolution" not in same
+    assert "own backend" not in same
+    plain = replace(seen(user.mild, several), results=Results.EQUAL)
+    assert "convolution" not in said(Fix(FIRST, (best,), replace(best, observed=plain)))

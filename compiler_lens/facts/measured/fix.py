@@ -20,6 +20,7 @@ from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.eager import EagerPart
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import FunctionName
+from compiler_lens.facts.recompiles.fixes import SIZES
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
@@ -193,12 +194,19 @@ class Observed(Struct, frozen=True):
     unseen: tuple[Edit, ...] = ()  # changes whose branch went one way in all that was compared
     printed: OtherWords | None = None  # what the program then prints otherwise
     at_each_call: tuple[AtEachCall, ...] = ()  # functions that run eagerly after a few calls more
+    has_convolutions: bool = False  # in graphs that Dynamo captured
     drawn_at: SourceLine | None = None  # the first line of which compiled code draws random numbers, as Inductor does
 
     @property
     def is_one_sided(self) -> bool:
         """Whether a branch that was changed went one way in all that was compared."""
         return bool(self.unseen)
+
+    @property
+    def may_compile_more(self) -> bool:
+        """Whether Inductor may compile for each size what Dynamo compiles for all: a convolution's backward."""
+        causes = (cause.cause for one in self.recompiled for cause in one.causes)
+        return self.has_convolutions and any(one in SIZES for one in causes)
 
     @property
     def recompiled(self) -> tuple[RecompileReport, ...]:
@@ -307,6 +315,7 @@ class OwnBackend(Struct, frozen=True):
     names: tuple[str, ...] = ()  # as torch.compile was told: "inductor"
     because: NotCompiledBecause | None = None  # None: it compiles it
     others: OtherInputs = OtherInputs()  # calls with other inputs, for which the same code ran
+    recompiles: int | None = None  # in that run; None where that is not known
 
     @property
     def is_inductor(self) -> bool:

@@ -112,6 +112,7 @@ def observed(
     ]
     found += _splits([one.target for one in found], recording, known, own)
     found += _endings(dict.fromkeys(one.target for one in found), recording, own)
+    captured = (node for graph in recording.graphs if graph.stage is GraphStage.DYNAMO for node in graph.all_ops)
     given = {site.module for site in recording.sites if site.module}
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
@@ -126,6 +127,7 @@ def observed(
         computed=frozenset((line.file, line.code.strip()) for line in computed),
         inlined=frozenset(_inlined(recording)),
         eager=tuple(_still_eager(one, explained) for one in eager),
+        has_convolutions=any("conv" in node.target for node in captured),
         kept_out=tuple(_kept_out(recording)), drawn_at=drawn_at(recording, own),
         parts=tuple(_in_parts(recording, explained, disabling, own)),
         inside=tuple(_inside(recording, explained, disabling, own)),

@@ -64,6 +64,10 @@ class CauseClass(Enum):
     OTHER = "other"
 
 
+# Of tensors, which torch leaves open once it has seen two of one.
+SIZES = frozenset((CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE))
+
+
 class Fix(Struct, frozen=True):
     """What to do about recompiles of one class."""
 

@@ -261,7 +261,7 @@ class _Runs:
         none of these.
         """
         if best is None or not any(offer.gives_unknown for offer in best.offers):
-            return None
+            return self._counted_by_its_own(best, longest) if best else None
         known = self._by_backend.get(best.offers)
         is_late = isinstance(known, OwnBackend) and known.because is NotCompiledBecause.LATE  # there is more time now
         if known is None or is_late:
@@ -278,10 +278,24 @@ class _Runs:
             if ended.is_late:
                 return OwnBackend(names, NotCompiledBecause.LATE)
             others = self._others_by_its_own(ended.outcome.others)
-            return others.otherwise or OwnBackend(names, others=others)
+            return others.otherwise or OwnBackend(names, others=others, recompiles=len(ended.recording.recompiles))
         self._tell("the program as it is, with its own backend")
         as_it_is = self._processes.run(replace(self._plan(), has_own_backend=True), _OWN_BACKEND)
         return OwnBackend(names, NotCompiledBecause.RAISES) if as_it_is.outcome.error else ended.outcome.error
+
+    def _counted_by_its_own(self, best: Trial, longest: float) -> OwnBackend | None:
+        """Return how often Inductor compiles again, where that may be more often than Dynamo does."""
+        if not (self._is_for_inductor and best.observed.may_compile_more):
+            return None
+        if best.offers not in self._by_backend:
+            self._tell_of(best.offers, "with the program's own backend, which may compile again for each size")
+            ended = self._processes.run(replace(self._plan(best.texts, best.offers), has_own_backend=True), longest)
+            is_known = not (ended.outcome.error or ended.is_late)
+            names = tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
+            recompiles = len(ended.recording.recompiles) if is_known else None
+            self._by_backend[best.offers] = OwnBackend(names, recompiles=recompiles)
+        known = self._by_backend[best.offers]
+        return known if isinstance(known, OwnBackend) else None
 
     def _run_by_its_own(self, plan: Plan, longest: float = _OWN_BACKEND) -> Ended:
         """Run with the program's own backend, also for other inputs where these were tried without a change."""

@@ -126,6 +126,12 @@ _NOT_COMPILED = {
 }
 
 
+_OF_CONVOLUTIONS = (
+    "Inductor may compile a convolution for each size by itself, as it does for some backwards: Dynamo does not count"
+    " that. After the change `compiler-lens run` does."
+)
+
+
 class Differs(Enum):
     """In what a run differs from the program as it is."""
 
@@ -529,7 +535,11 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     tone = Tone.GOOD if is_whole else Tone.WARN
     eager = after.eager_functions if after else 0
     still = f"{_run_eagerly(eager, 'still ')}{':' if best.observed.eager else '.'}" if eager else ""
-    of_these = (*_kept(fix.first, best.observed), *_expected(best.observed))
+    of_these = (
+        *_kept(fix.first, best.observed),
+        *_expected(best.observed),
+        *_by_its_own(best.observed, fix.own_backend),
+    )
     gain = f"{_gain(best, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
     if not of_these:
         gain, still = f"{gain} {still}".rstrip(), ""
@@ -587,7 +597,9 @@ def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     """Say that nothing helps, and of what has better figures, and is not built upon, why."""
     refused = not_built_upon(fix)[:_FINDINGS]
     if not refused:
-        yield paragraph("Nothing that was tried helps without a change of the results.")
+        raises = fix.first.error and all(one.observed.error for one in fix.tried)
+        how = ": it still raises" if raises else " without a change of the results"
+        yield paragraph(f"Nothing that was tried helps{how}.")
         return
     yield paragraph("Nothing that was tried is built upon, also what ends graph breaks or recompiles:")
     for one in refused:
@@ -650,6 +662,22 @@ def _expected(seen: Observed) -> Iterator[Block]:
     are = "is" if expected == 1 else "are"
     said = "; ".join(changed(cause) for cause in causes[:_FINDINGS]) + ("; …" if causes[_FINDINGS:] else "")
     yield paragraph(*coded(f"{which} {are} as expected: {said}."), tone=Tone.QUIET, limit=3)
+
+
+def _by_its_own(seen: Observed, own: OwnBackend | None) -> Iterator[Block]:
+    """Tell how often the program's own backend compiles again, where that is, or may be, more often than counted."""
+    counted = seen.figures.recompiles if seen.figures else 0
+    if own is None or own.recompiles is None:
+        if seen.may_compile_more:
+            yield paragraph(*coded(_OF_CONVOLUTIONS), tone=Tone.WARN)
+    elif own.recompiles > counted:
+        said = f"With its own backend it is {plural(own.recompiles, 'recompile')}, not {number(counted)}"
+        of = (
+            ": Inductor compiles some convolutions for each size by itself; pad to a few sizes"
+            if seen.may_compile_more
+            else ""
+        )
+        yield paragraph(f"{said}{of}.", tone=Tone.WARN)
 
 
 def _how_to_have_it(fix: Fix, kept: str) -> Block:
@@ -759,7 +787,8 @@ def _no_evidence(others: OtherInputs) -> Iterator[Block]:
     """Tell of other inputs that say nothing of a change: those that raise anyhow, and those that could not be made."""
     if others.raising:
         raising = plural(others.raising, "call with other inputs raises", "calls with other inputs raise")
-        yield paragraph(f"{raising} without the change, too: that says nothing of it.", tone=Tone.QUIET)
+        say = "says" if others.raising == 1 else "say"
+        yield paragraph(f"{raising} in the program as it is, too, and {say} nothing of the change.", tone=Tone.QUIET)
     calls: dict[str, list[int]] = {}
     for one in others.unmade:
         calls.setdefault(one.given, []).append(one.call + 1)
