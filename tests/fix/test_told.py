@@ -209,7 +209,7 @@ def test_of_changes_that_begin_alike_no_name_is_cut_at_a_dot() -> None:
     shown = fix_report(Fix(seen, tried, None, texts={"train.py": "if value != value:"}), width=200)
     assert "1 train.py:1 …torch.compiler.is_compiling():" in shown
     assert "2 train.py:1 …torch.compiler.is_compiling() and (value != value):" in shown
-    assert "3 train.py:1 …capture_scalar_outputs = True" in shown
+    assert "3 …capture_scalar_outputs = True for train.py:1" in shown
 
 
 def test_of_a_function_in_parts_a_line_that_was_rewritten_is_not_to_be_mended(user: ModuleType) -> None:

@@ -375,11 +375,11 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         named.update(offer.edit for offer in new)
         label = together([numbers[offer.edit] for offer in trial.offers])
         tone = Tone.STRONG if is_best else Tone.PLAIN
-        names = [(fix.as_it_was(one.at), titles[one.edit]) for one in new]
-        name = _name(label, *names[0], tone) if len(new) == 1 else (Span(label, tone),)
+        names = [_named(one.edit, fix.as_it_was(one.at), titles[one.edit], tone) for one in new]
+        name = (Span(label, tone), *((" ", *names[0]) if len(new) == 1 else ()))
         rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
         several = zip(new, names, strict=True) if len(new) > 1 else ()
-        lines = [paragraph(*_name(str(numbers[one.edit]), *there), indent=6) for one, there in several]
+        lines = [paragraph(str(numbers[one.edit]), " ", *named_so, indent=6) for one, named_so in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
     summary = f"{plural(fix.first.calls, 'compiled call')}; ops and runs of graphs as {graphs} them"
@@ -394,9 +394,13 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
     )
 
 
-def _name(label: str, place: SourceLine | None, title: str, tone: Tone = Tone.PLAIN) -> tuple[Part, ...]:
-    """Return the numbers of changes, with what the one is that stands in no row above."""
-    return (Span(label, tone), " ", *((At(place, tone), " ") if place else ()), Span(title, tone))
+def _named(edit: Edit, place: SourceLine | None, title: str, tone: Tone) -> tuple[Part, ...]:
+    """Return what a change is, with the line that it is for: a setting stands elsewhere, and marks on functions do."""
+    if place is None or isinstance(edit, Inside):
+        return (Span(title, tone),)
+    if isinstance(edit, Setting):
+        return (Span(title, tone), " for ", At(place, tone))
+    return (At(place, tone), " ", Span(title, tone))
 
 
 def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
