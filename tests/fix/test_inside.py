@@ -103,6 +103,12 @@ FORMS = {
         ["@torch.compiler.disable"],
         ["model = Net()"],
     ),
+    "a module with a method": (
+        "net = Net().eval()\nmodel = torch.compile(net, backend='eager')\nfor _ in range(3): model(torch.randn(5, 4))",
+        "@torch.compile(backend='eager')",
+        ["@torch.compiler.disable"],
+        ["model = net"],
+    ),
     "a module, in place": (
         "net = Net()\nnet.compile(backend='eager')\nfor _ in range(3): net(torch.randn(5, 4))",
         "@torch.compile(backend='eager')",
@@ -217,7 +223,7 @@ CHOSEN = """
             return nn.Linear(4, 4)
         return Net()
 
-    model = made(False)
+    model = made(False).eval()
     model = torch.compile(model, backend="eager")
     for _ in range(3): model(torch.randn(5, 4))
 """

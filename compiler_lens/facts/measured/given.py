@@ -42,6 +42,8 @@ def _values(text: str, node: ast.expr, known: Sources, deeper: int) -> Iterator[
             # What torch.compile makes of it has the same name as a rule.
             inner = [one for one in given if not (isinstance(one, ast.Call) and called(one) == "compile")]
             yield from (value for one in inner for value in _values(text, one, known, deeper - 1))
+        case ast.Call(func=ast.Attribute(value=ast.Call() as of)):
+            yield from _values(text, of, known, deeper - 1)
         case ast.Call(func=ast.Name(id=name)):
             for there in known.texts.values():
                 functions = [n for n in ast.walk(parsed(there) or ast.Module([], [])) if isinstance(n, ast.FunctionDef)]
@@ -55,11 +57,15 @@ def _values(text: str, node: ast.expr, known: Sources, deeper: int) -> Iterator[
 
 
 def _is_choice(node: ast.expr) -> bool:
-    """Whether an expression gives one of several things."""
-    is_looked_up = isinstance(node, ast.Call) and (
-        not dotted(node.func) or dotted(node.func).rpartition(".")[2] in {"getattr", "get"}
-    )
-    return is_looked_up or isinstance(node, (ast.IfExp, ast.BoolOp, ast.Subscript))
+    """Whether an expression gives one of several things; `Net().eval()` does as `Net()` does."""
+    match node:
+        case ast.IfExp() | ast.BoolOp() | ast.Subscript():
+            return True
+        case ast.Call(func=ast.Name(id="getattr") | ast.Attribute(attr="get")):
+            return True
+        case ast.Call(func=ast.Attribute(value=of)) | ast.Call(func=of) if not dotted(of):
+            return _is_choice(of)
+    return False
 
 
 def _is_of_each(text: str, call: ast.expr) -> bool:
