@@ -630,6 +630,36 @@ def test_a_branch_of_calls_becomes_cond(source):
     assert any("torch.cond(" in line for line in found.after)
 
 
+ROWS = """
+class Book(torch.nn.Module):
+    def __init__(self, size, dim):
+        super().__init__()
+        self.register_buffer("embed", {embed})
+        self.register_buffer("copied", self.embed.clone())
+        self.register_buffer("count", torch.ones(size))
+
+    def forward(self, x):
+        expired = self.count < 0.5
+        {write}
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("embed", "write", "written"),
+    [
+        ("torch.randn(size, dim)", "self.embed[expired] = x[expired]", "torch.where(expired[:, None], x, self.embed)"),
+        ("torch.zeros((size, dim))", "self.copied[expired] = 0.0", "torch.where(expired[:, None], torch.full_like("),
+        ("torch.randn(size, dim, 2)", "self.embed[~expired] *= 2", "torch.where((~expired)[:, None, None], self.embed"),
+        ("torch.randn(size)", "self.embed[expired] = x[expired]", "torch.where(expired, x, self.embed)"),
+        ("made(size, dim)", "self.embed[expired] = x[expired]", "torch.where(expired, x, self.embed)"),
+    ],
+)
+def test_a_mask_of_rows_has_the_dimensions_of_what_it_is_for(embed, write, written):
+    found = suggestion(HEAD + ROWS.format(embed=embed, write=write), SHAPE, write)
+    assert written in found.after[0]
+
+
 NET = """
 class Net(torch.nn.Module):
     def __init__(self):

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target
 from compiler_lens.facts.measured.in_python import left_to_python, price, runs_less
+from compiler_lens.facts.measured.marked_inside import Inside
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.measure.fix.choices import outermost_marks
 from compiler_lens.measure.fix.search import Search
@@ -117,6 +118,13 @@ def test_a_function_in_parts_keeps_half_of_the_operators(ops: int, *, is_less: b
     made = (apart("loss", "y = post(x)"),)
     assert runs_less(made, seen(1, ops=ops, launches=1), seen(1, ops=100, launches=90)) is is_less
     assert not runs_less((), seen(1, ops=ops, launches=1), seen(1, ops=100, launches=90))
+
+
+@pytest.mark.parametrize(("launches", "is_less"), [(3, False), (2, True)])
+def test_what_is_compiled_by_itself_runs_in_each_call(launches: int, *, is_less: bool) -> None:
+    made = (offer(Inside(FILE, "step", ((FILE, "net"),), "", FILE, "torch.compile(step)"), "print(z)"),)
+    now, before = (replace(seen(1, ops=60, launches=n), calls=3) for n in (launches, 30))
+    assert runs_less(made, now, before) is is_less
 
 
 def test_one_mark_is_better_than_functions_in_parts_that_launch_graphs_of_little() -> None:

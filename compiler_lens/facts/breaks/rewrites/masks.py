@@ -10,6 +10,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import sides, syntax
 from compiler_lens.facts.breaks.rewrites.assignments import is_repeatable
 from compiler_lens.facts.breaks.rewrites.groups import every_group, places_of
+from compiler_lens.facts.breaks.rewrites.ranks import rank
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, is_number, loads, of_torch
 from compiler_lens.recording.model import BreakCause
@@ -156,14 +157,14 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
         return None
     if not is_repeatable(site, mask):
         return None
-    x, m = site.source(tensor), site.source(mask)
+    whole = _to_rows(site, tensor, mask)
+    x, m = site.source(tensor), f"{site.atom(mask)}{whole}" if whole else site.source(mask)
     selected = [n for n in ast.walk(given) if isinstance(n, ast.Subscript) and _is_selected(n, mask)]
-    value = _of_whole(site, given, selected, mask)
+    value = _of_whole(site, given, selected, mask, whole)
     if sign:
         is_linear = sign in "+-" or is_number(given)
-        value = (
-            f"{x if is_linear else _filled(site, tensor, mask)} {sign} {value if is_number(given) else f'({value})'}"
-        )
+        first = x if is_linear else _filled(site, tensor, mask, whole)
+        value = f"{first} {sign} {value if is_number(given) else f'({value})'}"
     elif not selected:
         number = sides.without_sign(given)
         if not isinstance(number, ast.Constant) or not is_number(number):
@@ -173,7 +174,7 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
     others = [n.value for n in selected if ast.dump(n.value) != ast.dump(tensor)]
     needs = [
         "" if is_mask(site, mask) else f"`{m}` is a tensor of bools in each call",
-        _of_shapes(site, [tensor, *others], mask),
+        "" if whole else _of_shapes(site, [tensor, *others], mask),
     ]
     is_division = sign == "/" or any(_is_floating(n) for n in ast.walk(given))
     if is_division and (selected or sign):
@@ -193,7 +194,15 @@ def _of_shapes(site: Site, tensors: Sequence[ast.expr], mask: ast.expr) -> str:
     return f"`{site.source(mask)}` has the shape of `{names[0]}`" if unsure else ""
 
 
-def _of_whole(site: Site, given: ast.expr, selected: Sequence[ast.Subscript], mask: ast.expr) -> str:
+def _to_rows(site: Site, tensor: ast.expr, mask: ast.expr) -> str:
+    """Return what a mask of rows needs to be one of all elements: `[:, None]`; nothing of one that is."""
+    own, whole = rank(site, mask), rank(site, tensor)
+    if own is None or whole is None or not 0 < own < whole:
+        return ""
+    return f"[{', '.join([':'] * own + ['None'] * (whole - own))}]"
+
+
+def _of_whole(site: Site, given: ast.expr, selected: Sequence[ast.Subscript], mask: ast.expr, whole: str) -> str:
     """Return a value for the whole tensors.
 
     What is not selected has no gradient, and what is written in place cannot be what a gradient needs: but for sums of
@@ -201,15 +210,15 @@ def _of_whole(site: Site, given: ast.expr, selected: Sequence[ast.Subscript], ma
     """
     if _is_linear(given):
         return site.source(given, [(n, site.source(n.value)) for n in selected])
-    return site.source(given, [(n, _filled(site, n.value, mask)) for n in selected])
+    return site.source(given, [(n, _filled(site, n.value, mask, whole)) for n in selected])
 
 
-def _filled(site: Site, tensor: ast.expr, mask: ast.expr) -> str:
+def _filled(site: Site, tensor: ast.expr, mask: ast.expr, whole: str = "") -> str:
     inverse = f"~{site.source(mask)}" if isinstance(mask, (ast.Name, ast.Call)) else f"~({site.source(mask)})"
     match mask:
         case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            inverse = site.source(operand)
-    return f"{site.source(tensor)}.masked_fill({inverse}, 1)"
+            inverse = site.atom(operand) if whole else site.source(operand)
+    return f"{site.source(tensor)}.masked_fill({inverse}{whole}, 1)"
 
 
 def _is_linear(node: ast.expr) -> bool:
