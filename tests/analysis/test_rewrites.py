@@ -653,6 +653,11 @@ class Book(torch.nn.Module):
         ("torch.randn(size, dim, 2)", "self.embed[~expired] *= 2", "torch.where((~expired)[:, None, None], self.embed"),
         ("torch.randn(size)", "self.embed[expired] = x[expired]", "torch.where(expired, x, self.embed)"),
         ("made(size, dim)", "self.embed[expired] = x[expired]", "torch.where(expired, x, self.embed)"),
+        (
+            "torch.randn(dim).uniform_()",
+            "x[expired] = self.embed.to(x.dtype)",
+            "torch.where(expired[..., None], self.embed",
+        ),
     ],
 )
 def test_a_mask_of_rows_has_the_dimensions_of_what_it_is_for(embed, write, written):

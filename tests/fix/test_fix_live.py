@@ -506,3 +506,48 @@ def test_a_time_for_all_runs_ends_them(
     monkeypatch.setenv("SLOW", "600")
     assert main(["fix", "--within", "3", "train.py"]) == 2
     assert "not done within 3 s: give it longer" in capsys.readouterr().err
+
+
+NUMPY = """\
+    import numpy as np
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    np.random.seed(0)
+    net = nn.Linear(4, 4)
+
+    def noise(x):
+        scale = np.random.rand(1).item()
+        return x * scale
+
+    def step(x):
+        y = net(x).tanh().sin()
+        return noise(y).cos().exp()
+
+    compiled = torch.compile(step, backend="eager")
+    for _ in range(4):
+        print(round(compiled(torch.ones(2, 4)).sum().item(), 4))
+    """
+
+
+def test_what_draws_numpys_numbers_is_compared_with_what_it_does_without_compiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Dynamo draws them by torch's generator: what leaves them to Python gives other results than the program as it is."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(dedent(NUMPY))
+    assert main(["fix", "--own-inputs", "--patch", "x.patch", "train.py"]) == 0
+    shown = " ".join(capsys.readouterr()[0].split())
+    assert "Compiled code draws what the program asks NumPy for by torch's generator" in shown
+    assert "with the same results" in shown
+    done = subprocess.run(["patch", "-p0", "-i", "x.patch"], capture_output=True, text=True, check=True)
+    assert "train.py" in done.stdout
+    numbers = [
+        subprocess.run(
+            [sys.executable, "train.py"], capture_output=True, text=True, check=True,
+            env={**os.environ, "TORCH_COMPILE_DISABLE": is_off},
+        ).stdout
+        for is_off in ("0", "1")
+    ]  # fmt: skip
+    assert numbers[0] == numbers[1]

@@ -12,13 +12,14 @@ from msgspec.structs import replace
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.edits import Edit, Setting, Texts, edited
-from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target
+from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Texts, edited
+from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.marked_inside import Inside, as_written
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.measure.fix.choices import compiles_more
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
 
@@ -457,3 +458,18 @@ def test_what_takes_nothing_for_granted_is_better_than_more_in_graphs_that_does(
     found, _ = found_by(first, outcomes)
     assert found.best is not None
     assert [made.edit for made in found.best.offers] == [one.edit]
+
+
+@pytest.mark.parametrize(("ops", "launches", "is_mark"), [(95, 6, True), (95, 12, False), (62, 6, False)])
+def test_a_mark_that_leaves_clearly_more_in_graphs_is_better(ops: int, launches: int, *, is_mark: bool) -> None:
+    one = by_itself("net")
+    head = "def books(x):"
+    mark = Offer(
+        BREAK, Lines(FILE, 4, (head,), (f"@torch.compiler.disable\n{head}",)), is_last_resort=True, is_final=True
+    )
+    best = Trial((one,), {}, None, shown(1, ops=60, launches=9, kept=1), helps=True)
+    other = Trial((mark,), {}, None, shown(2, ops=ops, launches=launches, kept=2), helps=True)
+    assert list(compiles_more(best, (best, other))) == [other] * is_mark
+    assert not list(compiles_more(other, (best, other)))
+    broken = replace(other, observed=shown(2, ops=ops, launches=launches, kept=1))
+    assert not list(compiles_more(best, (broken,)))

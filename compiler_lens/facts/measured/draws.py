@@ -11,6 +11,10 @@ _DRAWING = frozenset({
     "rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "bernoulli", "exponential_",
     "gumbel_softmax", "rrelu",
 })  # fmt: skip
+# torch/_numpy/random.py, as Dynamo names these in a graph: after `wrapped_`.
+_OF_NUMPY = frozenset({
+    "choice", "normal", "rand", "randint", "randn", "random", "random_sample", "sample", "shuffle", "uniform",
+})  # fmt: skip
 _DROPS = "dropout"
 _ATTENTION = "scaled_dot_product_attention"
 _OFF = 2  # the argument of these that says whether they do anything: after the tensor and the probability
@@ -21,6 +25,12 @@ def drawn_at(recording: Recording, own: Ownership) -> SourceLine | None:
     graphs = (one for one in recording.graphs if one.stage is GraphStage.DYNAMO)
     drawing = (node for graph in graphs for node in graph.all_ops if _draws(node))
     return next((at for node in drawing if (at := own.innermost(node.source))), None)
+
+
+def draws_of_numpy(recording: Recording) -> bool:
+    """Return whether compiled code draws what the program asks NumPy for: torch's generator gives other numbers."""
+    graphs = (one for one in recording.graphs if one.stage is GraphStage.DYNAMO)
+    return any(node.target.partition("_wrapped_")[2] in _OF_NUMPY for graph in graphs for node in graph.all_ops)
 
 
 def _draws(node: Node) -> bool:

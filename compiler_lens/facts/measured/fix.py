@@ -335,6 +335,7 @@ class Fix(Struct, frozen=True):
     is_aot: bool = False  # AOTAutograd took the graphs of all runs: it asks for recompiles of its own
     is_deterministic: bool = True  # two runs of the program as it is computed the same
     reference_is_eager: bool = False  # it raised when compiled: results are compared with those without torch.compile
+    draws_of_numpy: bool = False  # compiled code draws others than NumPy: results are compared in the same way
     included: tuple[str, ...] = ()  # folders of installed packages whose files were changed in copies, too
     sides: Taken = Taken()  # of the branches that the best trial changes
     is_unfinished: bool = False  # it was ended before all was tried

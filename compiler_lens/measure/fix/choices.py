@@ -62,6 +62,25 @@ def launches_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
             yield one
 
 
+def compiles_more(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
+    """Yield what has clearly more in graphs than what compiles by itself what a function calls, in no more launches.
+
+    All that still breaks there is the call of what a mark keeps out.
+    """
+    now = best.observed
+    for one in helping if compiles_inside(best.offers) else ():
+        seen = one.observed
+        unmeant = (seen.figures.graph_breaks if seen.figures else 0) - len(seen.kept_out)
+        is_more = seen.operators >= CLEARLY * now.operators and seen.launches <= now.launches
+        is_as_good = not (seen.eager_sooner_or_later or unmeant) and (seen.hurts or 0) <= (now.hurts or 0)
+        if (
+            is_more
+            and is_as_good
+            and not any(offer.gives_unknown or isinstance(offer.edit, Apart) for offer in one.offers)
+        ):
+            yield one
+
+
 def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterable[Trial]:
     """Yield what ends half of what hurts, with clearly more in graphs than a trial that leaves functions to Python.
 

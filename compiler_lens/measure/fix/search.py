@@ -16,6 +16,7 @@ from compiler_lens.measure.fix.choices import (
     MANY,
     RECOMPILES,
     State,
+    compiles_more,
     defines,
     doubtful,
     fewer,
@@ -203,6 +204,7 @@ class Search:
             if best is None:
                 return None
             best = min(launches_less(best, helping), key=lambda one: one.observed.launches, default=best)
+            best = min(compiles_more(best, helping), key=preferred, default=best)
             best = min(runs_more(best, helping, self._first.observed), key=preferred, default=best)
             is_confirmed = self._is_confirmed(best.offers)
             if not is_confirmed:

@@ -126,6 +126,10 @@ _NOT_COMPILED = {
 }
 
 
+_OF_NUMPY = (
+    "Compiled code draws what the program asks NumPy for by torch's generator: as it is, it computes something else"
+    " than without torch.compile. Results are compared with those without it."
+)
 _OF_CONVOLUTIONS = (
     "Inductor may compile a convolution for each size by itself, as it does for some backwards: Dynamo does not count"
     " that. After the change `compiler-lens run` does."
@@ -496,6 +500,8 @@ def _remarks(fix: Fix) -> Iterator[Block]:
         yield paragraph(f"{said} cannot be compared.", tone=Tone.WARN)
     if fix.reference_is_eager:
         yield paragraph("The program as it is raises: results are compared with those without torch.compile.")
+    if fix.draws_of_numpy:
+        yield paragraph(_OF_NUMPY, tone=Tone.WARN)
     if at := fix.first.drawn_at:
         yield paragraph("Compiled code draws random numbers (", At(at), *coded(f"): {_DRAWN}"), tone=Tone.QUIET)
 

@@ -153,11 +153,13 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
     indices = {ast.dump(n.slice) for n in ast.walk(site.statement) if isinstance(n, ast.Subscript)}
     is_only = is_bool and len(indices) == 1 and not isinstance(mask, (ast.Tuple, ast.Slice, ast.Constant))
     is_only = is_only and dotted(mask) not in site.given_otherwise
-    if not _is_elementwise(given, mask) or not (is_only or is_mask(site, mask)) or not dotted(tensor):
+    is_row = not sign and _is_row(site, given, mask)
+    is_known = is_row or _is_elementwise(given, mask)
+    if not is_known or not (is_only or is_mask(site, mask)) or not dotted(tensor):
         return None
     if not is_repeatable(site, mask):
         return None
-    whole = _to_rows(site, tensor, mask)
+    whole = "[..., None]" if is_row else _to_rows(site, tensor, mask)
     x, m = site.source(tensor), f"{site.atom(mask)}{whole}" if whole else site.source(mask)
     selected = [n for n in ast.walk(given) if isinstance(n, ast.Subscript) and _is_selected(n, mask)]
     value = _of_whole(site, given, selected, mask, whole)
@@ -165,7 +167,7 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
         is_linear = sign in "+-" or is_number(given)
         first = x if is_linear else _filled(site, tensor, mask, whole)
         value = f"{first} {sign} {value if is_number(given) else f'({value})'}"
-    elif not selected:
+    elif not (selected or is_row):
         number = sides.without_sign(given)
         if not isinstance(number, ast.Constant) or not is_number(number):
             return None
@@ -173,15 +175,17 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
             value = f"{site.torch}.full_like({x}, {value})"  # else an integer tensor becomes a floating one
     others = [n.value for n in selected if ast.dump(n.value) != ast.dump(tensor)]
     needs = [
-        "" if is_mask(site, mask) else f"`{m}` is a tensor of bools in each call",
+        "" if is_mask(site, mask) else f"`{site.source(mask)}` is a tensor of bools in each call",
         "" if whole else _of_shapes(site, [tensor, *others], mask),
+        f"`{x}` has one dimension more than `{site.source(mask)}`" if is_row else "",
     ]
     is_division = sign == "/" or any(_is_floating(n) for n in ast.walk(given))
     if is_division and (selected or sign):
         needs.append(f"`{x}` is of a floating dtype")
     attributes = dict.fromkeys(dotted(n) for n in ast.walk(given) if dotted(n).startswith("self."))
     read = {dotted(n.value) for n in selected}
-    needs += [f"`{name}` is a number, or a tensor without dimensions" for name in attributes if name not in read]
+    others_read = [name for name in attributes if name not in read and not is_row]
+    needs += [f"`{name}` is a number, or a tensor without dimensions" for name in others_read]
     return site.rewrite([f"{x}.copy_({site.torch}.where({m}, {value}, {x}))"], sides.joined(*needs))
 
 
@@ -192,6 +196,12 @@ def _of_shapes(site: Site, tensors: Sequence[ast.expr], mask: ast.expr) -> str:
     if len(names) > 1:
         return f"{' and '.join(f'`{name}`' for name in names)} have the shape of `{site.source(mask)}`, and one dtype"
     return f"`{site.source(mask)}` has the shape of `{names[0]}`" if unsure else ""
+
+
+def _is_row(site: Site, given: ast.expr, mask: ast.expr) -> bool:
+    """Return whether a value is one row, which each row that a mask chooses gets."""
+    chosen = (n for n in ast.walk(given) if isinstance(n, ast.Subscript))
+    return rank(site, given) == 1 and not any(_is_selected(one, mask) for one in chosen)
 
 
 def _to_rows(site: Site, tensor: ast.expr, mask: ast.expr) -> str:

@@ -9,7 +9,9 @@ from compiler_lens.facts.breaks.rewrites.site import Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
 
 _OF_SIZES = frozenset({"empty", "ones", "rand", "randn", "zeros"})
-_ALIKE = frozenset({"clone", "contiguous", "detach", "double", "float", "half", "to"})  # methods
+_ALIKE = frozenset({
+    "clone", "contiguous", "detach", "double", "float", "half", "normal_", "to", "type_as", "uniform_", "zero_",
+})  # methods  # fmt: skip
 _DEEPEST = 6
 
 
