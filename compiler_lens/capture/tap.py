@@ -183,7 +183,7 @@ class Tap(TraceHandler):
                 if isinstance(place, str):
                     self._hooked[hook.place] = place
                 else:
-                    self._hooked[hook.place] = put_in_hook(place, hook, self)
+                    self._hooked[hook.place] = put_in_hook(place, hook, self, _idle())
         for hook in hooks:
             reason = self._hooked.get(hook.place)
             if isinstance(reason, str):
@@ -534,6 +534,14 @@ class Tap(TraceHandler):
                 session.journal.waiting.append(event)
             else:
                 session.take(event, waits=waits)
+
+
+@functools.cache
+def _idle() -> Tap:
+    """Return the tap of hooks that are out, and were put round by somebody's: it serves nobody."""
+    tap = Tap()
+    tap._is_done = True  # noqa: SLF001 -- its own class
+    return tap
 
 
 def _found(place: Place) -> Found | str | None:

@@ -70,6 +70,18 @@ def test_a_function_that_goes_in_keeps_nothing_of_one_tap_but_its_place(table: s
         assert kept["tap"].cell_contents is None
 
 
+def test_a_tap_is_gone_once_its_lens_is_closed() -> None:
+    """Else the collector would find it, with what logging knows of it, in the middle of a later compilation."""
+    lens = with_fast_backend()
+    run(first, lens)
+    known = weakref.ref(lens._tap)
+    lens.close()
+    del lens
+    torch._dynamo.reset()
+    gc.collect()
+    assert known() is None
+
+
 def test_a_lens_that_opens_after_another_one_hears_all() -> None:
     recordings = []
     for _ in range(2):

@@ -196,14 +196,22 @@ def put_in(found: Found, make: Callable[[Function], Function]) -> Callable[[], N
     return _made(found, make).put_in()
 
 
-def put_in_hook(found: Found, hook: Hook, tap: Any) -> Callable[[], None]:
-    """Put a hook in that tells a tap, and return what takes it out.
+def put_in_hook(found: Found, hook: Hook, tap: Any, idle: Any) -> Callable[[], None]:
+    """Put a hook in that tells a tap, and return what takes it out and has it tell an idle one.
 
-    Its function is made once a process: a lens may be opened for each compilation, and then all is cold.
+    Its function is made once a process: a lens may be opened for each compilation, and then all is cold. It keeps no
+    tap that is done, which the garbage collector would find in the middle of somebody's compilation.
     """
     ready, cell = _made_of(found, hook)
     cell.cell_contents = tap
-    return ready.put_in()
+    take_out = ready.put_in()
+
+    def undo() -> None:
+        take_out()
+        if cell.cell_contents is tap:
+            cell.cell_contents = idle
+
+    return undo
 
 
 @lru_cache(64)
