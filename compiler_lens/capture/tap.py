@@ -69,7 +69,7 @@ def _is_of_a_signal(error: Exception) -> bool:
 class Tap(TraceHandler):
     """Receives everything, gives each session its own. Lives on torch's trace logger, nowhere else."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_done: bool = False) -> None:
         super().__init__()
         self.sessions: tuple[Session, ...] = ()
         self.attribution = Attribution()
@@ -79,7 +79,7 @@ class Tap(TraceHandler):
         self.registered: dict[int, set[int]] = {}  # hooks by their own ids, by the id of the table that they are in
         self.late_hooks: list[Late] = []  # until a compiled call runs without them
         self.seconds = 0.0  # of processor time, in our own code while others compiled
-        self._is_done = False
+        self._is_done = is_done
         self._heard: set[str] = set()  # names of all records that ever came
         # What undoes each hook that is in, or why this torch has no such place.
         self._late: tuple[Hook, ...] = ()  # whose modules were half imported when they were to go in
@@ -539,9 +539,7 @@ class Tap(TraceHandler):
 @functools.cache
 def _idle() -> Tap:
     """Return the tap of hooks that are out, and were put round by somebody's: it serves nobody."""
-    tap = Tap()
-    tap._is_done = True  # noqa: SLF001 -- its own class
-    return tap
+    return Tap(is_done=True)
 
 
 def _found(place: Place) -> Found | str | None:
