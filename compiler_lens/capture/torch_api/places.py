@@ -217,14 +217,9 @@ def put_in_hook(found: Found, hook: Hook, tap: Any, idle: Any) -> Callable[[], N
 @lru_cache(64)
 def _made_of(found: Found, hook: Hook) -> tuple[Ready, CellType]:
     """Return what goes in for a hook, and where it has the tap that it tells."""
-    cells: list[CellType] = []
-
-    def make(original: Function) -> Function:
-        hooked = hook.make(None, found.arguments, original)
-        cells.append((hooked.__closure__ or ())[hooked.__code__.co_freevars.index("tap")])
-        return hooked
-
-    return _made(found, make), cells[0]
+    ready = _made(found, functools.partial(hook.make, None, found.arguments))
+    hooked = _function_of(ready.replacement)
+    return ready, (hooked.__closure__ or ())[hooked.__code__.co_freevars.index("tap")]
 
 
 def _made(found: Found, make: Callable[[Function], Function]) -> Ready:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import GraphStage, Node, Recording, SourceLine
 
@@ -22,15 +24,18 @@ _OFF = 2  # the argument of these that says whether they do anything: after the 
 
 def drawn_at(recording: Recording, own: Ownership) -> SourceLine | None:
     """Return the first line of the user's of which compiled code draws random numbers; None where none does."""
-    graphs = (one for one in recording.graphs if one.stage is GraphStage.DYNAMO)
-    drawing = (node for graph in graphs for node in graph.all_ops if _draws(node))
+    drawing = filter(_draws, _captured(recording))
     return next((at for node in drawing if (at := own.innermost(node.source))), None)
 
 
 def draws_of_numpy(recording: Recording) -> bool:
     """Return whether compiled code draws what the program asks NumPy for: torch's generator gives other numbers."""
+    return any(node.target.partition("_wrapped_")[2] in _OF_NUMPY for node in _captured(recording))
+
+
+def _captured(recording: Recording) -> Iterator[Node]:
     graphs = (one for one in recording.graphs if one.stage is GraphStage.DYNAMO)
-    return any(node.target.partition("_wrapped_")[2] in _OF_NUMPY for graph in graphs for node in graph.all_ops)
+    return (node for graph in graphs for node in graph.all_ops)
 
 
 def _draws(node: Node) -> bool:

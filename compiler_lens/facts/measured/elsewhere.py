@@ -15,7 +15,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.effects import changed
-from compiler_lens.facts.breaks.rewrites.site import parsed
+from compiler_lens.facts.breaks.rewrites.site import nodes_in, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
 from compiler_lens.recording.own_files import is_own, package_of, slashed
 from compiler_lens.recording.source_text import Sources
@@ -86,9 +86,8 @@ def says_what_varies(code: str, file: str, given: AbstractSet[str], known: Sourc
     names = {n.attr for one in texts for n in ast.walk(one) if isinstance(n, ast.Attribute)}
     if not names:
         return False
-    others = [text for other, text in known.texts.items() if other != file and not package_of(other)]
-    nodes = (n for text in others for n in ast.walk(parsed(text) or ast.Module([], [])))
-    is_set = any(isinstance(n, ast.Attribute) and n.attr in names and not isinstance(n.ctx, ast.Load) for n in nodes)
+    there = (n for n in nodes_in(other_texts(file, known)) if isinstance(n, ast.Attribute) and n.attr in names)
+    is_set = any(not isinstance(n.ctx, ast.Load) for n in there)
     return is_set or any(_is_made_often(name, known) for name in given)
 
 
@@ -215,6 +214,11 @@ def is_handed_on(text: str, functions: Sequence[ast.AST], known: Sources) -> boo
         and any(dotted(one) in objects for one in (*call.args, *(key.value for key in call.keywords)))
         for call in calls
     )
+
+
+def other_texts(file: str, known: Sources) -> Sequence[str]:
+    """Return the texts of the user's files but one."""
+    return [text for other, text in known.texts.items() if other != file and not package_of(other)]
 
 
 def imported(text: str, known: Sources) -> Sequence[str]:

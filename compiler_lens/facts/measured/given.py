@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
+from compiler_lens.facts.breaks.rewrites.site import nodes_in, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
 from compiler_lens.facts.measured.bookkeeping import name_at
 from compiler_lens.recording.source_text import Sources
@@ -20,67 +20,63 @@ def is_of_one(text: str, call: ast.expr, known: Sources) -> bool:
 
     A mark on what it calls gives that in all runs, and it alone.
     """
-    is_chosen = isinstance(call, ast.Call) and any(map(_is_choice, _made(text, call, known, _DEEPEST)))
+    given = _given(call)
+    is_chosen = given is not None and _is_chosen(text, given, known, _DEEPEST)
     return not (is_chosen or _is_conditional(text, call, known, _DEEPEST) or _is_of_each(text, call))
 
 
-def _made(text: str, call: ast.Call, known: Sources, deeper: int) -> Iterator[ast.expr]:
-    """Yield what a call is given, or its object, with what a file assigns to that name, and functions of it return."""
-    given = call.args[0] if call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
-    if given is not None:
-        yield from _values(text, given, known, deeper)
+def _given(call: ast.expr) -> ast.expr | None:
+    """Return what a call gives to torch.compile, or its object; None of a mark."""
+    match call:
+        case ast.Call(args=[given, *_]):
+            return given
+        case ast.Call(func=ast.Attribute(value=given)):
+            return given
+    return None
 
 
-def _values(text: str, node: ast.expr, known: Sources, deeper: int) -> Iterator[ast.expr]:
-    yield node
-    tree = parsed(text)
-    if not deeper or tree is None:
-        return
-    match node:
-        case ast.Name(id=name):
-            given = [n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and name in map(dotted, n.targets)]
-            # What torch.compile makes of it has the same name as a rule.
-            inner = [one for one in given if not (isinstance(one, ast.Call) and called(one) == "compile")]
-            yield from (value for one in inner for value in _values(text, one, known, deeper - 1))
-        case ast.Call(func=ast.Attribute(value=ast.Call() as of)):
-            yield from _values(text, of, known, deeper - 1)
-        case ast.Call(func=ast.Name(id=name)):
-            for there in known.texts.values():
-                functions = [n for n in ast.walk(parsed(there) or ast.Module([], [])) if isinstance(n, ast.FunctionDef)]
-                returned = (
-                    n.value for one in functions if one.name == name for n in ast.walk(one) if isinstance(n, ast.Return)
-                )
-                several = [one for one in returned if one is not None]
-                # Of several one is chosen.
-                yield from (ast.IfExp(one, one, one) for one in several[1:])
-                yield from (value for one in several for value in _values(there, one, known, deeper - 1))
-
-
-def _is_choice(node: ast.expr) -> bool:
-    """Whether an expression gives one of several things; `Net().eval()` does as `Net()` does."""
+def _is_chosen(text: str, node: ast.expr, known: Sources, deeper: int) -> bool:
+    """Whether an expression gives one of several things, as far as names and functions show what they stand for."""
     match node:
         case ast.IfExp() | ast.BoolOp() | ast.Subscript():
             return True
         case ast.Call(func=ast.Name(id="getattr") | ast.Attribute(attr="get")):
             return True
-        case ast.Call(func=ast.Attribute(value=of)) | ast.Call(func=of) if not dotted(of):
-            return _is_choice(of)
+        case ast.Call(func=ast.Attribute(value=of)) | ast.Call(func=of) if not dotted(of):  # `Net().eval()`
+            return _is_chosen(text, of, known, deeper)
+        case ast.Name(id=name) if deeper:
+            return any(_is_chosen(text, value, known, deeper - 1) for value in _assigned(text, name))
+        case ast.Call(func=ast.Name(id=name)) if deeper:
+            return any(_returns_choice(there, name, known, deeper - 1) for there in known.texts.values())
     return False
+
+
+def _assigned(text: str, name: str) -> Iterator[ast.expr]:
+    """Yield what a file assigns to a name, but what torch.compile makes of it, which has the same one as a rule."""
+    for node in nodes_in([text]):
+        if isinstance(node, ast.Assign) and name in map(dotted, node.targets):
+            value = node.value
+            if not (isinstance(value, ast.Call) and called(value) == "compile"):
+                yield value
+
+
+def _returns_choice(text: str, name: str, known: Sources, deeper: int) -> bool:
+    """Whether a function of a file returns one of several things."""
+    functions = [n for n in nodes_in([text]) if isinstance(n, ast.FunctionDef) and n.name == name]
+    returns = [n.value for one in functions for n in ast.walk(one) if isinstance(n, ast.Return) and n.value]
+    return len(returns) > 1 or any(_is_chosen(text, one, known, deeper) for one in returns)
 
 
 def _is_of_each(text: str, call: ast.expr) -> bool:
     """Whether a line gives what a loop goes over: in another run there may be more."""
-    tree = parsed(text)
-    loops = [node for node in ast.walk(tree) if isinstance(node, _LOOPS)] if tree else []
+    loops = [node for node in nodes_in([text]) if isinstance(node, _LOOPS)]
     each = {n.id for one in loops for n in ast.walk(one.target) if isinstance(n, ast.Name)}
     return any(isinstance(n, ast.Name) and n.id in each for n in ast.walk(call))
 
 
 def _is_conditional(text: str, call: ast.expr, known: Sources, deeper: int) -> bool:
     """Whether something is given to torch.compile in some runs alone: also where others return before that."""
-    tree = parsed(text)
-    nodes = list(ast.walk(tree)) if tree else []
-    around = (node for node in nodes if isinstance(node, _CONDITIONAL))
+    around = (node for node in nodes_in([text]) if isinstance(node, _CONDITIONAL))
     tested = [node for node in around if not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))]
     site = site_in(text, call.lineno)
     function = site.function if site else None
@@ -97,6 +93,6 @@ def _callers(name: str, known: Sources) -> Sequence[tuple[str, ast.expr]]:
     return [
         (text, node)
         for text in known.texts.values()
-        for node in ast.walk(parsed(text) or ast.Module([], []))
+        for node in nodes_in([text])
         if isinstance(node, ast.Call) and called(node) == wanted
     ]

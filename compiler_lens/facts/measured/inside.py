@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
+from compiler_lens.facts.breaks.rewrites.site import nodes_in, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import OF_A_GENERATOR, called
 from compiler_lens.facts.measured.bookkeeping import name_at
 from compiler_lens.facts.measured.disabled import Disabling
@@ -153,7 +153,7 @@ def _is_called_elsewhere(place: Place, within: AbstractSet[Place], known: Source
     mentioned = (
         (file, node.lineno)
         for file, text in known.texts.items()
-        for node in ast.walk(parsed(text) or ast.Module([], []))
+        for node in nodes_in([text])
         if isinstance(node, ast.Attribute | ast.Name) and name in {getattr(node, "attr", ""), getattr(node, "id", "")}
     )
     return name != "forward" and any(at not in inside for at in mentioned)

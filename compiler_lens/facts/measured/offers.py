@@ -44,6 +44,7 @@ from compiler_lens.facts.measured.elsewhere import (
     imported,
     is_handed_on,
     is_read,
+    other_texts,
     says_what_varies,
 )
 from compiler_lens.facts.measured.endings import ending
@@ -293,9 +294,8 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
         kept = lines_of_books(text, name) if name else frozenset[int]()
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
-        inner = [(one, at) for one, at in inner if not _is_read_meanwhile(at, text, name, known)]
-        others = [other for file, other in known.texts.items() if file != defined.file and not package_of(file)]
-        inner = [one for one in inner if is_all_given and not may_be_anothers(text, one[1].line, others)]
+        inner = [(one, at) for one, at in inner if is_all_given and not _is_read_meanwhile(at, text, name, known)]
+        inner = [one for one in inner if not may_be_anothers(text, one[1].line, other_texts(defined.file, known))]
         if draws_first(text, name) and any(map(draws, imported(text, known))):  # which may draw in between
             continue
         lines: tuple[str, ...] = ()

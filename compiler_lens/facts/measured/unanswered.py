@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
+from compiler_lens.facts.breaks.rewrites.site import Site, nodes_in, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import Function, called, dotted, parameters
 from compiler_lens.facts.measured.called import functions_in, named_functions, qualified
 from compiler_lens.facts.measured.collected import (
@@ -100,7 +100,7 @@ def may_be_anothers(text: str, line: int, others: Iterable[str]) -> bool:
     calls = _calls(text, tree) if tree else ()
     method = _method_at(tree, calls, line) if tree else None
     mine = [one for one in calls if one.method is method]
-    nodes = [n for other in others for n in ast.walk(parsed(other) or ast.Module([], []))]
+    nodes = list(nodes_in(others))
     set_there = {n.attr for n in nodes if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
     classes = [n for n in nodes if isinstance(n, ast.ClassDef)]
     methods = {name for one in classes for name in methods_of(one)}

@@ -70,14 +70,10 @@ def compiles_more(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
     now = best.observed
     for one in helping if compiles_inside(best.offers) else ():
         seen = one.observed
-        unmeant = (seen.figures.graph_breaks if seen.figures else 0) - len(seen.kept_out)
+        takes = any(offer.gives_unknown or isinstance(offer.edit, Apart) for offer in one.offers)
         is_more = seen.operators >= CLEARLY * now.operators and seen.launches <= now.launches
-        is_as_good = not (seen.eager_sooner_or_later or unmeant) and (seen.hurts or 0) <= (now.hurts or 0)
-        if (
-            is_more
-            and is_as_good
-            and not any(offer.gives_unknown or isinstance(offer.edit, Apart) for offer in one.offers)
-        ):
+        is_as_good = not (seen.is_cut or seen.at_each_call) and (seen.hurts or 0) <= (now.hurts or 0)
+        if is_more and is_as_good and not takes:
             yield one
 
 

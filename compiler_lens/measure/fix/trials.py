@@ -282,7 +282,7 @@ class _Runs:
         if not self._processes.is_over:
             self._begun_by_its_own = best.offers
         ended = self._run_by_its_own(self._plan(best.texts, best.offers), longest)
-        names = tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
+        names = _backends(ended)
         if not ended.outcome.error or ended.is_late:
             if ended.is_late:
                 return OwnBackend(names, NotCompiledBecause.LATE)
@@ -300,9 +300,8 @@ class _Runs:
             self._tell_of(best.offers, "with the program's own backend, which may compile again for each size")
             ended = self._processes.run(replace(self._plan(best.texts, best.offers), has_own_backend=True), longest)
             is_known = not (ended.outcome.error or ended.is_late)
-            names = tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
             recompiles = len(ended.recording.recompiles) if is_known else None
-            self._by_backend[best.offers] = OwnBackend(names, recompiles=recompiles)
+            self._by_backend[best.offers] = OwnBackend(_backends(ended), recompiles=recompiles)
         known = self._by_backend[best.offers]
         return known if isinstance(known, OwnBackend) else None
 
@@ -592,6 +591,11 @@ def _unchecked_as_written(found: Fix) -> Fix:
         return found
     best = replace(found.best, texts=texts) if texts else None
     return replace(_with_best(found, best), is_unchecked=best is not None)
+
+
+def _backends(ended: Ended) -> tuple[str, ...]:
+    """Return the names of the backends that a run compiled with."""
+    return tuple(dict.fromkeys(one.backend for one in ended.recording.compilations if one.backend))
 
 
 def _is_same(ended: Ended) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
@@ -73,21 +74,11 @@ def varies(function: Function) -> bool:
 
 def changed_of_module(tree: ast.Module) -> frozenset[str]:
     """Return the names of a module whose values something in it changes in place, or gives anew."""
-    stored = [n.id for one in tree.body for n in ast.walk(one) if isinstance(n, ast.Name) and not _is_read(n)]
-    found = {name for name in stored if stored.count(name) > 1}
-    for node in ast.walk(tree):
-        match node:
-            case ast.Global(names=names):
-                found |= set(names)
-            case ast.Subscript(value=of) | ast.Attribute(value=of) if not _is_read(node):
-                found |= {n.id for n in ast.walk(of) if isinstance(n, ast.Name)}
-            case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in _CHANGING | _CHANGING_ALONE:
-                found |= {n.id for n in ast.walk(of) if isinstance(n, ast.Name)}
-    return frozenset(found)
-
-
-def _is_read(node: ast.Name | ast.Subscript | ast.Attribute) -> bool:
-    return isinstance(node.ctx, ast.Load)
+    nodes = list(ast.walk(tree))
+    stored = Counter(n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    outer = {name for n in nodes if isinstance(n, ast.Global) for name in n.names}
+    written = {root for node in _written(tree) for root in _roots(node)}
+    return frozenset(outer | written | {name for name, times in stored.items() if times > 1})
 
 
 _FILLS = frozenset({"add", "append", "appendleft", "extend", "insert"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from types import MappingProxyType
@@ -189,6 +189,13 @@ def site_in(text: str, line: int) -> Site | None:
     lines = _split(text)
     there = lines[line - 1] if 0 < line <= len(lines) else ""
     return _in_file(_with_line_feeds(text), line, {}) if there.strip() and len(there) <= _LONGEST_LINE else None
+
+
+def nodes_in(texts: Iterable[str]) -> Iterator[ast.AST]:
+    """Yield all that some texts have; nothing of one that is no Python."""
+    for text in texts:
+        tree = parsed(text)
+        yield from ast.walk(tree) if tree else ()
 
 
 def only_line(text: str, code: str) -> int | None:
