@@ -27,6 +27,7 @@ from compiler_lens.facts.measured.called import function_named, functions_in, qu
 from compiler_lens.facts.measured.collected import ADDING, INNER, added, collecting, roots
 from compiler_lens.facts.measured.kept import keeping
 from compiler_lens.facts.measured.reached import come_to, identifiers, is_taken
+from compiler_lens.facts.measured.said import saying
 from compiler_lens.facts.measured.unanswered import waiting
 from compiler_lens.recording.source_text import first_line
 
@@ -392,14 +393,15 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
         text: a file's.
         name: the function's, qualified.
         collected: lines, of functions that this one calls, that add to a list of the module's, or of an object's, or
-            of methods that keep books: compiled code keeps what they add, or are given, in a list that each call finds
-            empty. It may be two already then.
+            of methods that keep books, or that say what a tensor holds: compiled code keeps what they add, or are given,
+            in a list that each call finds empty. It may be two already then.
     """
     if "\r" in text:
         return None
     drained: list[str] = []
     for line in collected:
         made = waiting(text, line, name) or collecting(text, line, name) or keeping(text, line, name)
+        made = made or saying(text, line, name)
         if made is None:
             return None
         text, lines = made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -219,12 +219,16 @@ def taking(name: str, taken: str) -> str:
     return f"{taken}, {name}[:] = {name}[:], []"
 
 
-def with_list(text: str, line: int, name: str) -> str:
-    """Return a text with an empty list of the module's above the statement around a line."""
+def with_list(text: str, line: int, name: str, *more: str) -> str:
+    """Return a text with an empty list of the module's above the statement around a line, and more lines after it."""
+    return above(text, line, [f"{name} = []  # of one call: compiled code finds it empty", "", "", *more])
+
+
+def above(text: str, line: int, new: Sequence[str]) -> str:
+    """Return a text with new lines above the statement of the module's around a line."""
     tree, lines = parsed(text), text.split("\n")
     top = next((one for one in tree.body if one.lineno <= line <= (one.end_lineno or 0)), None) if tree else None
     first = first_line(top) if top else 1
     while lines[first - 2].startswith("#") and first > 1:  # a comment on what follows
         first -= 1
-    made = [f"{name} = []  # of one call: compiled code finds it empty", "", ""]
-    return "\n".join([*lines[: first - 1], *made, *lines[first - 1 :]])
+    return "\n".join([*lines[: first - 1], *new, *lines[first - 1 :]])

@@ -59,6 +59,7 @@ from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, un
 from compiler_lens.facts.measured.reached import reached
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
+from compiler_lens.facts.measured.said import says
 from compiler_lens.facts.measured.unanswered import booked_in, may_be_anothers, waits
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
@@ -272,7 +273,7 @@ _SPLIT = (
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
-    "; what compiled code adds to lists, keeps of a number, or gives a method that keeps books, is there after the"
+    "; what compiled code adds to lists, keeps of a number, says, or gives a method that keeps books, is there after the"
     " call, not within it, and nothing of a call whose compiled code raises; an error that this raises comes when all"
     " else is done; calls of `{name}` alone put it there, not from several threads at once"
 )
@@ -314,7 +315,9 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
     """Return whether a line, in what a function calls, adds to a list what can be kept until the call is over."""
     last = name.rpartition(".")[2]
     frames = (last, f"{last}{INNER}", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
-    return target.frame in frames and (collects(text, at.line) or keeps(text, at.line) or waits(text, at.line))
+    return target.frame in frames and (
+        collects(text, at.line) or keeps(text, at.line) or waits(text, at.line) or says(text, at.line)
+    )
 
 
 def _is_read_meanwhile(at: SourceLine, text: str, name: str, known: Sources) -> bool:

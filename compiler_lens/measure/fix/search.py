@@ -644,7 +644,9 @@ class Search:
         while True:
             self._ahead = 0
             chosen = {options[0].edit: options[0] for options in choices.values()}
-            found = self._as_far_as_they_help(base, tuple(chosen.values()))
+            # What has lines wait first: it does not know them once they are written otherwise.
+            ordered = sorted(chosen.values(), key=lambda one: not (isinstance(one.edit, Split) and one.edit.collected))
+            found = self._as_far_as_they_help(base, tuple(ordered))
             if found is base or (best is not base and not self._is_better(found, best)):
                 return best if best is not base else None
             best = found
