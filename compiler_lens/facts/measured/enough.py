@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from compiler_lens.facts.measured.collected import INNER
-from compiler_lens.facts.measured.edits import Apart, EndApart, Split
+from compiler_lens.facts.measured.edits import Apart, EndApart, Lines, Split
 from compiler_lens.facts.measured.fix import Observed, Offer
 from compiler_lens.facts.measured.in_python import compiles_inside, is_most_lost, left_to_python, runs_less
 
@@ -63,7 +63,13 @@ def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> b
     if any(isinstance(offer.edit, Apart) for offer in added) and is_most_lost(now, before):
         return True
     is_marked = any(offer.keeps_computed for offer in added)
-    return is_marked and not before.computed <= now.computed | may_lose(added)
+    return is_marked and not before.computed <= now.computed | may_lose(added) | _rewritten(added)
+
+
+def _rewritten(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:
+    """Return the lines that others stand in place of."""
+    edits = (offer.edit for offer in offers if isinstance(offer.edit, Lines))
+    return frozenset((one.file, line.strip()) for one in edits for line in one.before if line not in one.after)
 
 
 def may_lose(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:

@@ -62,15 +62,17 @@ def launches_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
             yield one
 
 
-def compiles_more(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
+def compiles_more(best: Trial, helping: Iterable[Trial], *, may_be_unknown: bool = False) -> Iterable[Trial]:
     """Yield what has clearly more in graphs than what compiles by itself what a function calls, in no more launches.
 
-    All that still breaks there is the call of what a mark keeps out.
+    All that still breaks there is the call of what a mark keeps out. With `may_be_unknown` also what has a setting that
+    gives unknown numbers.
     """
     now = best.observed
     for one in helping if compiles_inside(best.offers) else ():
         seen = one.observed
-        takes = any(offer.gives_unknown or isinstance(offer.edit, Apart) for offer in one.offers)
+        is_unknown = any(offer.gives_unknown for offer in one.offers)
+        takes = is_unknown is not may_be_unknown or any(isinstance(offer.edit, Apart) for offer in one.offers)
         is_more = seen.operators >= CLEARLY * now.operators and seen.launches <= now.launches
         is_as_good = not (seen.is_cut or seen.at_each_call) and (seen.hurts or 0) <= (now.hurts or 0)
         if is_more and is_as_good and not takes:

@@ -67,6 +67,7 @@ class Search:
         expect: Expect = lambda _: None,
     ) -> None:
         self._more, self._confirm, self._expect = more, confirm, expect
+        self._is_compared = confirm is not None  # results can be, but for those that are not known yet
         self._confirmed: set[tuple[Offer, ...]] = set()
         self._first = State(first, texts)
         self._by_texts = {frozenset(texts.items()): self._first}  # what came of them
@@ -178,6 +179,8 @@ class Search:
             best = self._best()
         if self._improved_inside(best):
             best = self._best()
+        if self._improved_without_unknown(best):
+            best = self._best()
         if self._improved_in_parts(best):
             best = self._best()
         return self._pruned(self._with_rewrites(best)) if best else None
@@ -199,7 +202,8 @@ class Search:
         while True:
             helping = [
                 one for one in self._tried if one.observed.whole_cost < cost and one.helps and self._ends_enough(one)
-            ]
+                and (one.observed.results is not Results.UNKNOWN or not self._is_compared)
+            ]  # fmt: skip
             best = min(helping, key=preferred, default=None)
             if best is None:
                 return None
@@ -377,6 +381,14 @@ class Search:
             if self._with_less_inside(self._walk(found) if is_better else found) or is_better:
                 return True
         return False
+
+    def _improved_without_unknown(self, best: Trial | None) -> bool:
+        """Leave settings that give unknown numbers out of what has more in graphs than functions by themselves."""
+        helping = [one for one in self._tried if one.helps and one.observed.results is Results.EQUAL]
+        more = min(compiles_more(best, helping, may_be_unknown=True), key=preferred, default=None) if best else None
+        rest = tuple(one for one in more.offers if not one.gives_unknown) if more else ()
+        found = self._try(self._first, rest) if rest else None
+        return found is not None and more is not None and self._is_as_good(found, more)
 
     def _with_less_inside(self, state: State) -> bool:
         """Leave out each function that is compiled by itself, where some are compiled again and again."""

@@ -107,6 +107,7 @@ class _Runs:
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
         self._is_alike_in_eager = False  # what it computes, compiled and not
+        self._is_of_numpy = False  # compared is what is computed without torch.compile, as only that draws NumPy's numbers
         self._is_for_inductor = False  # all that torch.compile was given
         self._is_aot = False  # AOTAutograd takes the graphs of each run, as it asks for recompiles of its own
         self._called: tuple[Called, ...] = ()
@@ -151,11 +152,11 @@ class _Runs:
         )
         again = self._run(is_eager=True)
         self._is_alike_in_eager = _is_same(again)
-        reference, is_of_numpy = ended, False
+        reference = ended
         if not (is_eager or self._is_alike_in_eager) and draws_of_numpy(ended.recording):
             self._tell("the program as it is, without torch.compile, twice more, as only that draws NumPy's numbers")
             self._reference = ""
-            reference, is_of_numpy, self._is_alike_in_eager = self._run(is_eager=True), True, True
+            reference, self._is_of_numpy, self._is_alike_in_eager = self._run(is_eager=True), True, True
             self._reference = self._results()
             again = self._run(is_eager=True)
         if not (is_eager or self._is_alike_in_eager):
@@ -181,7 +182,7 @@ class _Runs:
             folder=_folder(found.changed, self._asked.included),
             is_deterministic=is_deterministic,
             reference_is_eager=is_eager,
-            draws_of_numpy=is_of_numpy,
+            draws_of_numpy=self._is_of_numpy,
             included=self._asked.included,
             is_aot=self._is_aot,
         )
@@ -401,7 +402,7 @@ class _Runs:
     def _rounded_otherwise(self) -> str:
         """Return what the program as it is computes where its parameters are rounded otherwise; empty if it fails."""
         self._tell("the program as it is, with parameters that are rounded otherwise")
-        plan = replace(self._plan(), reference="", is_noisy=True)
+        plan = replace(self._plan(), reference="", is_noisy=True, is_eager=self._is_of_numpy)
         return "" if self._processes.run(plan, self._longest).outcome.error else str(plan.at / RESULTS)
 
     def _with_words(self, seen: Observed, printed: str, offers: tuple[Offer, ...]) -> Observed:
@@ -555,12 +556,14 @@ class _Runs:
     def _seen(self, ended: Ended) -> Observed:
         outcome = ended.outcome
         seen = observed(ended.recording, self._asked.own, self._called, self._loaded)
-        results = outcome.results if self._reference else Results.UNKNOWN
+        # As the program as it is, it computes something else for as long as compiled code draws other numbers.
+        is_comparable = not (self._is_of_numpy and draws_of_numpy(ended.recording))
+        is_known = bool(self._reference) and (is_comparable or outcome.results is Results.EQUAL)
         return replace(
             seen,
             figures=None if outcome.error else seen.figures,
-            results=results,
-            difference=outcome.difference,
+            results=outcome.results if is_known else Results.UNKNOWN,
+            difference=outcome.difference if is_comparable else None,
             zero_gradients=outcome.zero_gradients,
             error=outcome.error,
             error_line=outcome.error_line,

@@ -473,8 +473,10 @@ def _nothing(fix: Fix) -> Iterator[Block]:
 
 
 def _beside(fix: Fix) -> Iterator[Block]:
-    """Tell what no change was about: neither a break nor recompiles, so no trial and no line above shows it."""
+    """Tell what no change was about, and is there still: neither a break nor recompiles, so no line above shows it."""
+    still = {one.rule for one in (fix.best.observed if fix.best else fix.first).findings}
     worth = [one for one in fix.first.findings if not one.benign and not isinstance(one.evidence, _TARGETS)]
+    worth = [one for one in worth if one.rule in still]
     if worth:
         yield Gap()
         yield line(quiet("Beside that, of the program as it is:"))

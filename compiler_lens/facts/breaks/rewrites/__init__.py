@@ -11,7 +11,7 @@ from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
-from compiler_lens.facts.breaks.rewrites.masks import masked
+from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
 from compiler_lens.facts.breaks.rewrites.nothing import early_return
 from compiler_lens.facts.breaks.rewrites.put_off import allows
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
@@ -50,6 +50,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
         calls.random_number,
     ),
     "Dynamic shape operator": (masked,),
+    "Backend compiler exception": (masked_row,),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
         calls.said_on_a_condition,
         chosen,

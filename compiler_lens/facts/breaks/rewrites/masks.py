@@ -33,6 +33,12 @@ def masked(site: Site, cause: BreakCause) -> Rewrite | None:
     )
 
 
+def masked_row(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Rewrite `x[m] = row`, of which the row's gradient has as many rows as the mask has true places."""
+    is_written = isinstance(site.statement, ast.Assign) and "aten.nonzero" in cause.context
+    return _masked_write(site, is_bool=True) if is_written else None
+
+
 def _masked_reduction(site: Site) -> Rewrite | None:
     changes: list[Change] = []
     needs: dict[str, None] = {}  # in order
