@@ -23,6 +23,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     of_torch,
     parameters,
 )
+from compiler_lens.facts.measured.ahead import asking
 from compiler_lens.facts.measured.called import function_named, functions_in, qualified
 from compiler_lens.facts.measured.collected import ADDING, INNER, added, collecting, roots
 from compiler_lens.facts.measured.kept import keeping
@@ -393,26 +394,32 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
         text: a file's.
         name: the function's, qualified.
         collected: lines, of functions that this one calls, that add to a list of the module's, or of an object's, or
-            of methods that keep books, or that say what a tensor holds: compiled code keeps what they add, or are given,
-            in a list that each call finds empty. It may be two already then.
+            of methods that keep books, or that say what a tensor holds: compiled code keeps what they add, or are
+            given, in a list that each call finds empty. It may be two already then.
     """
     if "\r" in text:
         return None
     drained: list[str] = []
+    ahead: list[str] = []
     for line in collected:
+        if asked := asking(text, line, name):
+            text, lines = asked
+            ahead += lines
+            continue
         made = waiting(text, line, name) or collecting(text, line, name) or keeping(text, line, name)
         made = made or saying(text, line, name)
         if made is None:
             return None
         text, lines = made
         drained += lines
-    if drained and _is_two(text, name):
-        return _emptying(text, name, drained)
+    if (drained or ahead) and _is_two(text, name):
+        text = _beginning(text, name, ahead)
+        return _emptying(text, name, drained) if drained else text
     text = _with_reads_as_arguments(text, name)
     found = books(text, name)
-    if found is None or not (drained or found.lines):
+    if found is None or not (drained or ahead or found.lines):
         return None
-    return _written(found, drained)
+    return _written(found, drained, ahead)
 
 
 def _is_two(text: str, name: str) -> bool:
@@ -421,6 +428,18 @@ def _is_two(text: str, name: str) -> bool:
     inner = function_named(tree, f"{name}{INNER}") if tree else None
     marks = function.decorator_list if function and inner else []
     return any(dotted(mark).endswith(f".{MARK}") for mark in marks)
+
+
+def _beginning(text: str, name: str, ahead: Sequence[str]) -> str:
+    """Return a text in which a function has lines before all others."""
+    tree, lines = parsed(text), text.split("\n")
+    function = function_named(tree, name) if tree else None
+    if function is None or not ahead:
+        return text
+    first = function.body[0]
+    return "\n".join(
+        [*lines[: first.lineno - 1], *(" " * first.col_offset + one for one in ahead), *lines[first.lineno - 1 :]]
+    )
 
 
 def _emptying(text: str, name: str, drained: Sequence[str]) -> str | None:
@@ -443,7 +462,7 @@ def _with_emptying(call: Sequence[str], drained: Sequence[str]) -> Sequence[str]
     return ["try:", *(f"    {line}" for line in call), "finally:", *(f"    {line}" for line in drained)]
 
 
-def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR0915 -- one text, from top to bottom
+def _written(found: Books, drained: Sequence[str], ahead: Sequence[str] = ()) -> str | None:  # noqa: PLR0915 -- one text, from top to bottom
     site, function = found.site, found.function
     lines = site.text.split("\n")
     result, extra = "", list[Computed]()
@@ -482,7 +501,7 @@ def _written(found: Books, drained: Sequence[str]) -> str | None:  # noqa: PLR09
     pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
     call = f"{'self.' if in_class else ''}{inner}({', '.join([*inputs, *(code for _, code in reads.values())])})"
     head = lines[function.lineno - 1 : function.body[0].lineno - 1]
-    outer = [*head, *(line for one in found.before for line in _chunk(found, one))]
+    outer = [*head, *(f"{deep}{one}" for one in ahead), *(line for one in found.before for line in _chunk(found, one))]
     if takes == [result] and not texts_after:
         call, takes, result = f"return {call}", [], ""
         gives = [site.source(node) for node in (found.returned.value,) if node] if found.returned else []

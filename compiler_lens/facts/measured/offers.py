@@ -23,6 +23,7 @@ from compiler_lens.facts.breaks.rewrites import allows, alternative, rewrite, sh
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors, site_in
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
+from compiler_lens.facts.measured.ahead import is_check, set_ahead
 from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.bookkeeping import (
     draws,
@@ -57,9 +58,9 @@ from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.reached import reached
+from compiler_lens.facts.measured.said import says
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
-from compiler_lens.facts.measured.said import says
 from compiler_lens.facts.measured.unanswered import booked_in, may_be_anothers, waits
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
@@ -277,6 +278,7 @@ _COLLECTED = (
     " call, not within it, and nothing of a call whose compiled code raises; an error that this raises comes when all"
     " else is done; calls of `{name}` alone put it there, not from several threads at once"
 )
+_AHEAD = "; what a module looks at before it computes is asked ahead of each call, of all such modules, reached or not"
 
 
 def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own: Ownership) -> Iterator[Offer]:
@@ -303,7 +305,9 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines
         said = _SPLIT + (_LEAVES if leaves_early(text, name) else "") + (_PASSED_OVER if edits.logs(text, name) else "")
-        price, inner_name = said + (_COLLECTED if lines else ""), f"{name.rpartition('.')[2]}{INNER}"
+        asked = {at.code.strip() for _, at in inner if is_check(text, at.line)} & {*lines}
+        price, inner_name = said + (_AHEAD if asked else ""), f"{name.rpartition('.')[2]}{INNER}"
+        price += _COLLECTED if set(lines) - asked else ""
         for target, at in here:
             if at.line in kept or ((target, at) in inner and at.code.strip() in lines):
                 yield Offer(target, edits.Split(defined.file, name, lines), price.format(name=name, inner=inner_name))
@@ -316,13 +320,17 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
     last = name.rpartition(".")[2]
     frames = (last, f"{last}{INNER}", at.function.rpartition(".")[2])  # by itself, where a graph breaks before it
     return target.frame in frames and (
-        collects(text, at.line) or keeps(text, at.line) or waits(text, at.line) or says(text, at.line)
+        collects(text, at.line)
+        or keeps(text, at.line)
+        or waits(text, at.line)
+        or says(text, at.line)
+        or is_check(text, at.line)
     )
 
 
 def _is_read_meanwhile(at: SourceLine, text: str, name: str, known: Sources) -> bool:
     """Return whether other files may read, within the call, what a line would only put there after it."""
-    held = added_to(text, at.line) or kept_in(text, at.line) or booked_in(text, at.line)
+    held = added_to(text, at.line) or kept_in(text, at.line) or booked_in(text, at.line) or set_ahead(text, at.line)
     owner = class_around(text, at.line)
     compiled = reached(text, [name, f"{name}{INNER}", f"{name.rpartition('.')[2]}{INNER}"])
     is_open = is_handed_on(text, compiled, known)

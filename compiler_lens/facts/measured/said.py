@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import only_says, said_by
-from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import NOT_ON_TENSORS, called, is_boolean
 from compiler_lens.facts.measured.called import named_functions
 from compiler_lens.facts.measured.collected import above, has_lines, is_for_eager, taking, with_list
@@ -81,7 +81,9 @@ def _waits_already(text: str, code: str) -> bool:
 
 def _is_waiting(node: ast.stmt) -> bool:
     match node:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[ast.Tuple(elts=[ast.Name(id=name), *_])])):
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(attr="append"), args=[ast.Tuple(elts=[ast.Name(id=name), *_])])
+        ):
             return f"{_SAYS}_" in f"{name}_"
     return False
 
@@ -237,8 +239,8 @@ def _function(found: Said, function: str) -> Iterator[str]:
     """Yield the lines of a function that says the messages."""
     site, names = found.site, dict[str, str]()  # by what is kept
     changes: list[Change] = []
-    for one, name in _named(found):
-        changes.append((one.node, names.setdefault(one.kept, name)))
+    for given, name in _named(found):
+        changes.append((given.node, names.setdefault(given.kept, name)))
     test = free("test", frozenset({*names.values(), *identifiers(found.messages)}))
     yield f"@{site.torch}.compiler.disable"  # Dynamo would compile it where Python calls it
     yield f"def {function}({', '.join([*([test] if found.test else []), *names.values()])}):"
@@ -247,4 +249,4 @@ def _function(found: Said, function: str) -> Iterator[str]:
     pad = " " * (8 if found.test else 4)
     for one in found.messages:
         first, *rest = site.edited(one, [change for change in changes if change[0] in set(ast.walk(one))]).split("\n")
-        yield from (f"{pad}{first}", *(f"{pad}{line[one.col_offset:]}".rstrip() for line in rest))
+        yield from (f"{pad}{first}", *(f"{pad}{line[one.col_offset :]}".rstrip() for line in rest))

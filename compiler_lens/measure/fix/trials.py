@@ -107,7 +107,7 @@ class _Runs:
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
         self._is_alike_in_eager = False  # what it computes, compiled and not
-        self._is_of_numpy = False  # compared is what is computed without torch.compile, as only that draws NumPy's numbers
+        self._is_of_numpy = False  # results are compared with those without torch.compile, which alone are NumPy's
         self._is_for_inductor = False  # all that torch.compile was given
         self._is_aot = False  # AOTAutograd takes the graphs of each run, as it asks for recompiles of its own
         self._called: tuple[Called, ...] = ()
