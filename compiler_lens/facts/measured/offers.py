@@ -274,8 +274,8 @@ _SPLIT = (
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
-    "; what compiled code adds to lists, keeps of a number, says, or gives a method that keeps books, is there after the"
-    " call, not within it, and nothing of a call whose compiled code raises; an error that this raises comes when all"
+    "; what compiled code adds to lists, keeps of a number, says, or gives a method that keeps books, is there after"
+    " the call, not within it, and nothing of a call whose compiled code raises; an error that this raises comes when all"
     " else is done; calls of `{name}` alone put it there, not from several threads at once"
 )
 _AHEAD = "; what a module looks at before it computes is asked ahead of each call, of all such modules, reached or not"

@@ -124,12 +124,9 @@ def _said_at(site: Site | None) -> Said | None:
     parts = [part for call in calls for part in (*call.args, *(word.value for word in call.keywords))]
     given = tuple(one for part in parts for one in _given(site, part))
     has_tensor = test or any(site.is_tensor(one.node) for one in given)
-    is_one_line = all(n.lineno == n.end_lineno for one in messages for n in ast.walk(one) if _is_text(n))
+    texts = (n for one in messages for n in ast.walk(one) if isinstance(n, (ast.Constant, ast.JoinedStr)))
+    is_one_line = all(n.lineno == n.end_lineno for n in texts)
     return Said(site, messages, test, given, site.function.name) if has_tensor and is_one_line and not outside else None
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, (ast.Constant, ast.JoinedStr))
 
 
 def _root(node: ast.expr) -> str:
@@ -140,9 +137,9 @@ def _root(node: ast.expr) -> str:
 
 def _test(site: Site, asked: ast.expr) -> str | None:
     """Return a test as compiled code computes it without asking for its value; None where it has to."""
-    if not all(only_says(site, one) for one in ast.walk(asked)):
-        return None
     match asked:
+        case _ if not all(only_says(site, one) for one in ast.walk(asked)):
+            return None
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return f"~{site.atom(operand)}" if is_boolean(operand) else None
         case ast.BoolOp(op=op, values=values):
@@ -152,11 +149,9 @@ def _test(site: Site, asked: ast.expr) -> str | None:
             *plain, last = values  # Python asks all but the last
             is_plain = isinstance(op, ast.And) and not any(map(site.is_tensor, plain))
             return site.source(asked) if is_plain and is_boolean(last) and _test(site, last) else None
-        case ast.Compare(ops=[op]) if not isinstance(op, NOT_ON_TENSORS):
-            return site.source(asked)
-        case ast.Call():
-            return site.source(asked)
-    return None
+    is_one = isinstance(asked, ast.Call) or (isinstance(asked, ast.Compare) and len(asked.ops) == 1)
+    is_of_tensors = not (isinstance(asked, ast.Compare) and isinstance(asked.ops[0], NOT_ON_TENSORS))
+    return site.source(asked) if is_one and is_of_tensors else None
 
 
 def _given(site: Site, node: ast.expr) -> Iterator[Given]:
