@@ -14,6 +14,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.rewrites.messages import LEVELS
 from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in
+from compiler_lens.facts.measured.along import Along, with_numbers
 from compiler_lens.facts.measured.bookkeeping import split
 from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.collected import INNER
@@ -120,7 +121,7 @@ class Apart(Struct, frozen=True):
         return self.title
 
 
-Edit = Lines | Setting | Split | EndApart | Apart | Inside
+Edit = Lines | Setting | Split | EndApart | Apart | Inside | Along
 
 
 def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
@@ -145,6 +146,8 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
         text = texts[file]
     if isinstance(edit, Split):
         new = split(text, edit.name, edit.collected)
+    elif isinstance(edit, Along):
+        new = with_numbers(text, edit)
     elif isinstance(edit, Apart):
         new = with_parts(text, edit.name, edit.lines)
     elif isinstance(edit, EndApart):

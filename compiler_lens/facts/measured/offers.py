@@ -24,6 +24,7 @@ from compiler_lens.facts.breaks.rewrites.site import SeenTensors, site_in
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.ahead import is_check, set_ahead
+from compiler_lens.facts.measured.along import along
 from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.bookkeeping import (
     draws,
@@ -114,6 +115,7 @@ def observed(
         *_disabled(recording, explained, disabling, own),
     ]
     found += _splits([one.target for one in found], recording, known, own)
+    found += _along(dict.fromkeys(one.target for one in found), known, own)
     found += _endings(dict.fromkeys(one.target for one in found), recording, own)
     captured = (node for graph in recording.graphs if graph.stage is GraphStage.DYNAMO for node in graph.all_ops)
     given = {site.module for site in recording.sites if site.module}
@@ -275,8 +277,8 @@ _LEAVES = ", and is computed to its end before `{name}` asks whether to return e
 _PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
     "; what compiled code adds to lists, keeps of a number, says, or gives a method that keeps books, is there after"
-    " the call, not within it, and nothing of a call whose compiled code raises; an error that this raises comes when all"
-    " else is done; calls of `{name}` alone put it there, not from several threads at once"
+    " the call, not within it, and nothing of a call whose compiled code raises; an error that this raises comes when"
+    " all else is done; calls of `{name}` alone put it there, not from several threads at once"
 )
 _AHEAD = "; what a module looks at before it computes is asked ahead of each call, of all such modules, reached or not"
 
@@ -335,6 +337,22 @@ def _is_read_meanwhile(at: SourceLine, text: str, name: str, known: Sources) -> 
     compiled = reached(text, [name, f"{name}{INNER}", f"{name.rpartition('.')[2]}{INNER}"])
     is_open = is_handed_on(text, compiled, known)
     return is_open or any(is_read(Attribute(one, owner, at.file), known) for one in held)
+
+
+_ALONG = (
+    "`{function}` is given as `{name}_list` the Python numbers that `{name}` is made of, by all that hand it on here;"
+    " who leaves that out has them taken out of the tensor, as now"
+)
+
+
+def _along(targets: Iterable[Target], known: Sources, own: Ownership) -> Iterator[Offer]:
+    """Give Python numbers that go along with the tensor that they are in, where a line takes them out of it again."""
+    for target in targets:
+        at = target.at
+        text = known.texts.get(at.file, "") if at and own.owns(at.file) else ""
+        found = along(text, at.line, at.file) if at and text else None
+        if found:
+            yield Offer(target, found, _ALONG.format(function=found.function, name=found.name))
 
 
 _ENDS = (

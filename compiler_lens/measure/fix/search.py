@@ -761,7 +761,9 @@ class Search:
         if now.results is not Results.EQUAL and any(offer.is_last_resort or offer.needs_both for offer in found.offers):
             return False
         added = [offer for offer in found.offers if offer not in base.offers]
-        if not keeps_enough(added, now, before):
+        # A setting that keeps other numbers than NumPy's in graphs is no way to what can be compared.
+        is_open = self._is_compared and now.results is Results.UNKNOWN and any(one.gives_unknown for one in added)
+        if is_open or not keeps_enough(added, now, before):
             return False
         if now.cost != before.cost:
             return now.spares(before) if only_says_so(added, now, before) else now.cost < before.cost
