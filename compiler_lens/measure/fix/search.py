@@ -76,6 +76,7 @@ class Search:
         self._states: dict[tuple[Offer, ...], State] = {}  # what came of them
         self._is_careful = False  # each state is looked at closer before more is tried on top of it
         self._by_value = False  # values are taken for granted first; no setting gives unknown numbers
+        self._refuses_unknown = False  # nor does one where it was seen to be wrong
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
         self._failed_on_unknown: set[Edit] = set()  # the same of, and on top of, settings that give unknown numbers
         self._raised: dict[Edit, frozenset[Edit]] = {}  # of these what raised, on top of what else
@@ -129,8 +130,14 @@ class Search:
             )
         )
 
+    def again_without_unknown(self, why: str | OtherCall) -> Fix:
+        """Try on without settings that give unknown numbers, as what compiles the best speaks against that."""
+        self.refuse_unknown(why)
+        self._walked(self._first)
+        return self._concluded()
+
     def without_unknown(self, why: str | OtherCall) -> Fix:
-        """Return what is best without settings that give unknown numbers, as what compiles the best speaks against."""
+        """Return what is best of what was tried without settings that give unknown numbers."""
         self.refuse_unknown(why)
         return self._concluded()
 
@@ -154,6 +161,7 @@ class Search:
         Or as it makes something else of a call with other inputs.
         """
         refused = self._best()
+        self._refuses_unknown = True
         self._set_aside(lambda trial: any(offer.gives_unknown for offer in trial.offers))
         if refused is not None:
             observed = replace(refused.observed, results=Results.DIFFER)
@@ -731,6 +739,8 @@ class Search:
         new = tuple({offer.edit: offer for offer in offers if offer.edit not in made}.values())
         every = (*base.offers, *new)
         is_unknown = any(offer.gives_unknown for offer in every)
+        if is_unknown and self._refuses_unknown:
+            return None
         failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
         has_failed = any(offer.edit in failed and not self._may_do_now(offer.edit, every) for offer in new)
         return None if has_failed or not new else every  # a setting that another break asked for is not new

@@ -216,6 +216,8 @@ class _Runs:
         try:
             try:
                 found = search.result()
+                while isinstance(own := self._with_own_backend(found.best), Refused):
+                    found = search.again_without_unknown(own)
             except OutOfTime:
                 enough = self._enough_for(search)
                 self._processes.begin_last_stretch()
