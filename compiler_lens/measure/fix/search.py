@@ -320,10 +320,16 @@ class Search:
         at each state: what was tried is known then.
         """
         last = self._walk(first)
-        while not (last is first or self._is_careful or self._is_confirmed(last.offers)):
-            rest = self._without_culprits(last.offers)
-            self._is_careful = rest is None
-            last = self._walk(rest or first)
+        while last is not first:
+            if not (self._is_careful or self._is_confirmed(last.offers)):
+                rest = self._without_culprits(last.offers)
+                self._is_careful = rest is None
+                last = self._walk(rest or first)
+                continue
+            looked_at = self._states[last.offers]
+            if looked_at.observed.cost <= last.observed.cost:
+                break
+            last = self._walk(looked_at)  # that look has counted more, and has offers for it
         return last
 
     def _walk(self, state: State) -> State:
@@ -603,7 +609,7 @@ class Search:
         if not helping:
             return self._beside(base, rest)
         every = [state.offers[-1] for state in helping]
-        order = sorted(helping, key=ranked)
+        order = sorted(helping, key=lambda one: (ranked(one)[0], len(one.observed.broken), *ranked(one)[1:]))
         # What only comes past its break waits for the next round, if something else makes more compile by itself.
         gaining = [state for state in helping if state.observed.cost < base.observed.cost]
         together = one_for_each_target(gaining or helping)

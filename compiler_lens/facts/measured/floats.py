@@ -1,0 +1,92 @@
+"""A number that a module counts on with at each call (`self.count = self.count + n`), kept in a tensor.
+
+Each other float is compiled apart where Python gets it back: a tensor's value is not part of compiled code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
+from compiler_lens.facts.breaks.rewrites.syntax import dotted
+from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.recompiles.causes import RecompileCause
+from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import Sources
+
+_FLOAT = re.compile(r"-?\d{1,40}(\.\d{0,40}(e[-+]?\d{1,4})?|e[-+]?\d{1,4})")
+_ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w{0,100})\)?$")
+IN_TENSOR = (
+    "`{name}` is then a tensor of float64 without dimensions, on the CPU: it is printed as one, and what wants a number"
+    " of it, as JSON does, has to ask with `.item()`; CUDA graphs are not made with it"
+)
+
+
+def in_tensor(cause: RecompileCause, known: Sources, own: Ownership) -> Iterator[tuple[Lines, str]]:
+    """Yield where a module makes a number that changes with each call, written as a tensor, and the price of that."""
+    found = _ATTRIBUTE.search(cause.subject)
+    olds = [change.old for change in cause.changes]
+    if cause.cause is not CauseClass.MODULE_ATTRIBUTE or not found or not all(map(_FLOAT.fullmatch, olds)):
+        return
+    lines = {at for change in cause.changes for failure in change.recompile.failures for at in failure.user_stack}
+    files = dict.fromkeys(at.file for at in (cause.line, *sorted(lines, key=_order)) if at and own.owns(at.file))
+    for file in files:
+        lines_of = _made(file, known.texts.get(file, ""), found[1])
+        if lines_of is not None:
+            yield lines_of, IN_TENSOR.format(name=f"self.{found[1]}")
+            return
+
+
+def _order(at: SourceLine) -> tuple[str, int]:
+    return at.file, at.line
+
+
+def _made(file: str, text: str, name: str) -> Lines | None:
+    tree = parsed(text)
+    mentioned = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == name] if tree else []
+    owners = [one for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and _sets(one, name)] if tree else []
+    makers = [one for owner in owners for one in _makings(owner, name)]
+    if len(owners) != 1 or len(makers) != 1:
+        return None
+    site = site_in(text, makers[0].lineno)
+    is_number = site is not None and all(_may_be_tensor(site_in(text, n.lineno), n) for n in mentioned)
+    if site is None or not is_number or any(isinstance(n, ast.Call) for n in ast.walk(makers[0].value)):
+        return None
+    value = f"{site.torch}.tensor({site.source(makers[0].value)}, dtype={site.torch}.float64)"
+    found = site.edit([(makers[0].value, value)]) if site.statement is makers[0] else None
+    return Lines(file, makers[0].lineno, found.before, found.after) if found else None
+
+
+def _sets(owner: ast.ClassDef, name: str) -> bool:
+    return any(isinstance(n, ast.Attribute) and dotted(n) == f"self.{name}" and _is_stored(n) for n in ast.walk(owner))
+
+
+def _is_stored(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def _makings(owner: ast.ClassDef, name: str) -> Iterator[ast.Assign]:
+    """Yield where `__init__` makes the number."""
+    for function in owner.body:
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+            for node in ast.walk(function):
+                if isinstance(node, ast.Assign) and [dotted(one) for one in node.targets] == [f"self.{name}"]:
+                    yield node
+
+
+def _may_be_tensor(site: Site | None, node: ast.Attribute) -> bool:
+    """Return whether a tensor does what a number does there: it is computed with, or set to what is computed anew."""
+    if site is None:
+        return False
+    around = site.parents().get(node)
+    if _is_stored(node):
+        return (
+            isinstance(around, ast.Assign) and around.targets == [node] and not isinstance(around.value, ast.Attribute)
+        )
+    if isinstance(around, (ast.Call, ast.FormattedValue)):  # as it is said outside, which a run would show
+        return True
+    return isinstance(around, (ast.BinOp, ast.UnaryOp))
