@@ -1,0 +1,105 @@
+"""A float that a module counts on with at each call is kept in a tensor, and compiled code stays what it is."""
+
+from __future__ import annotations
+
+import linecache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.facts.measured.edits import edited
+from compiler_lens.facts.measured.floats import in_tensor
+from compiler_lens.facts.overview.explanation import explain
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.recording.source_text import Sources
+
+TEXT = """\
+import torch
+
+
+class Mean(torch.nn.Module):
+    def __init__(self, start=1e-4):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.count = start
+
+    def forward(self, x):
+        total = self.count + x.shape[0]
+        self.mean += (x.mean(0) - self.mean) * x.shape[0] / total
+        self.count = total
+        return x - self.mean
+
+
+model = torch.compile(Mean(), backend="aot_eager")
+
+
+def said():
+    return float(model.count)
+"""
+
+
+def changed(text: str, folder: Path) -> str | None:
+    """The text with what is offered for the recompiles that it has."""
+    file = folder / "means.py"
+    file.write_text(text)
+    linecache.checkcache(str(file))
+    torch._dynamo.reset()
+    module = ModuleType("means")
+    exec(compile(text, str(file), "exec"), module.__dict__)
+    with Lens(strict=True) as lens:
+        for _ in range(4):
+            module.__dict__["model"](torch.randn(5, 3))
+    known, own = Sources({str(file): text}), Ownership((str(folder),))
+    causes = [cause for report in explain(lens.recording).recompiles for cause in report.causes]
+    assert causes, "nothing was compiled again: the test proves nothing"
+    found = [lines for cause in causes for lines, _ in in_tensor(cause, known, own)]
+    texts = edited(found[0], {str(file): text}, str(file)) if found else None
+    return texts[str(file)] if texts else None
+
+
+def ran(text: str) -> tuple[list[torch.Tensor], float, int]:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    module = ModuleType("means")
+    exec(compile(text, "counted_means.py", "exec"), module.__dict__)
+    model: Any = module.__dict__["model"]
+    with Lens(strict=True) as lens:
+        found = [model(torch.randn(5, 3)) for _ in range(4)]
+    return found, module.__dict__["said"](), len(lens.recording.recompiles)
+
+
+def test_a_tensor_counts_as_the_number_does_without_torch_compile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    better = changed(TEXT, tmp_path)
+    assert better is not None
+    assert "self.count = torch.tensor(start, dtype=torch.float64)" in better
+    found, count, recompiles = ran(better)
+    assert recompiles == 0
+    monkeypatch.setattr(torch, "compile", lambda model, **_: model)
+    wanted, said, _ = ran(TEXT)
+    torch.testing.assert_close(found, wanted)
+    assert count == pytest.approx(said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "        return x",
+            "        if self.count > 1e9:\n            x = x + 1\n        return x",
+        ),  # it asks for a number
+        ("self.count = total", "self.count += x.shape[0]"),  # in place: `before = self.count` would change, too
+        ("self.count = start", "self.count = float(start)"),
+        ("self.count = start", "self.count = self.first = start"),
+        ("        return x", "        x = x[: int(1 + 5 * (self.count < 0))]\n        return x"),
+    ],
+)
+def test_what_wants_a_number_keeps_it(old: str, new: str, tmp_path: Path) -> None:
+    text = TEXT.replace(old, new)
+    assert text != TEXT
+    assert changed(text, tmp_path) is None
