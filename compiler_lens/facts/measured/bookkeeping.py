@@ -29,6 +29,7 @@ from compiler_lens.facts.measured.collected import ADDING, INNER, added, collect
 from compiler_lens.facts.measured.kept import keeping
 from compiler_lens.facts.measured.reached import come_to, identifiers, is_taken
 from compiler_lens.facts.measured.said import saying
+from compiler_lens.facts.measured.set_up import EAGERLY, setting_up
 from compiler_lens.facts.measured.unanswered import waiting
 from compiler_lens.recording.source_text import first_line
 
@@ -402,7 +403,7 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
     drained: list[str] = []
     ahead: list[str] = []
     for line in collected:
-        if asked := asking(text, line, name):
+        if asked := asking(text, line, name) or setting_up(text, line, name):
             text, lines = asked
             ahead += lines
             continue
@@ -413,6 +414,8 @@ def split(text: str, name: str, collected: Sequence[str] = ()) -> str | None:
         text, lines = made
         drained += lines
     if (drained or ahead) and _is_two(text, name):
+        if any(EAGERLY in one for one in ahead):
+            return None
         text = _beginning(text, name, ahead)
         return _emptying(text, name, drained) if drained else text
     text = _with_reads_as_arguments(text, name)
@@ -462,7 +465,9 @@ def _with_emptying(call: Sequence[str], drained: Sequence[str]) -> Sequence[str]
     return ["try:", *(f"    {line}" for line in call), "finally:", *(f"    {line}" for line in drained)]
 
 
-def _written(found: Books, drained: Sequence[str], ahead: Sequence[str] = ()) -> str | None:  # noqa: PLR0915 -- one text, from top to bottom
+def _written(  # noqa: C901, PLR0915 -- one text, from top to bottom
+    found: Books, drained: Sequence[str], ahead: Sequence[str] = ()
+) -> str | None:
     site, function = found.site, found.function
     lines = site.text.split("\n")
     result, extra = "", list[Computed]()
@@ -475,6 +480,8 @@ def _written(found: Books, drained: Sequence[str], ahead: Sequence[str] = ()) ->
     )
     texts_after, still = _after(found, extra)
     is_kept = found.returned is not None and _is_names(found.returned)
+    if is_kept and not (texts_after or still) and found.returned and found.returned.value:  # no other line asks for them
+        is_kept = not loaded([found.returned]) <= surely_stored(found.core)
     asked = still | (loaded([found.returned]) if found.returned and is_kept else frozenset())
     order = dict.fromkeys(n.id for one in found.core for n in ast.walk(one) if isinstance(n, ast.Name))
     outputs = [n for n in order if n in stored(found.core) & asked]
@@ -501,11 +508,16 @@ def _written(found: Books, drained: Sequence[str], ahead: Sequence[str] = ()) ->
     pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
     call = f"{'self.' if in_class else ''}{inner}({', '.join([*inputs, *(code for _, code in reads.values())])})"
     head = lines[function.lineno - 1 : function.body[0].lineno - 1]
-    outer = [*head, *(f"{deep}{one}" for one in ahead), *(line for one in found.before for line in _chunk(found, one))]
+    outer = [*head, *(line for one in found.before for line in _chunk(found, one))]
     if takes == [result] and not texts_after:
         call, takes, result = f"return {call}", [], ""
         gives = [site.source(node) for node in (found.returned.value,) if node] if found.returned else []
     call = f"{', '.join(takes)} = {call}" if takes else call
+    if any(EAGERLY in one for one in ahead) and (drained or found.before or texts_after):
+        return None
+    eagerly = [call.replace(f"self.{inner}(", f"{site.torch}.compiler.disable(self.{inner})(", 1)]
+    eagerly += [site.source(found.returned)] if found.returned and takes else []
+    outer[len(head) : len(head)] = [f"{deep}{line}" for one in ahead for line in _filled(one, eagerly)]
     outer += [f"{deep}{line}" for line in (_with_emptying([call], drained) if drained else [call])]
     outer += [line for part in texts_after for line in part]
     if result:
@@ -524,6 +536,12 @@ def _written(found: Books, drained: Sequence[str], ahead: Sequence[str] = ()) ->
     apart = [""] if function.col_offset else ["", ""]
     new = [*lines[: function.lineno - 1], f"{pad}@{site.torch}.{MARK}", *outer, *apart, *core, *lines[end:]]
     return "\n".join(new)
+
+
+def _filled(line: str, eagerly: Sequence[str]) -> Sequence[str]:
+    """Return a line, or those that stand for it, with what is said of it."""
+    pad, place, said = line.partition(EAGERLY)
+    return [f"{pad}{one}{said if one is eagerly[0] else ''}" for one in eagerly] if place else [line]
 
 
 def _is_names(returned: ast.Return) -> bool:

@@ -61,6 +61,7 @@ from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.reached import reached
 from compiler_lens.facts.measured.said import says
+from compiler_lens.facts.measured.set_up import sets_up
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
 from compiler_lens.facts.measured.unanswered import booked_in, may_be_anothers, waits
@@ -283,6 +284,11 @@ _COLLECTED = (
 )
 _AHEAD = "; what a module looks at before it computes is asked ahead of each call, of all such modules, reached or not"
 
+_SET_UP = (
+    "; a call in which a module that it has is still to be set up runs eagerly, as a whole, also where that module is"
+    " not come to"
+)
+
 
 def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own: Ownership) -> Iterator[Offer]:
     """Give the functions that torch.compile was given in two, where what only keeps books breaks a graph.
@@ -309,8 +315,9 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines
         said = _SPLIT + (_LEAVES if leaves_early(text, name) else "") + (_PASSED_OVER if edits.logs(text, name) else "")
         asked = {at.code.strip() for _, at in inner if is_check(text, at.line)} & {*lines}
+        set_up = {at.code.strip() for _, at in inner if sets_up(text, at.line)} & {*lines}
         price, inner_name = said + (_AHEAD if asked else ""), f"{name.rpartition('.')[2]}{INNER}"
-        price += _COLLECTED if set(lines) - asked else ""
+        price += (_SET_UP if set_up else "") + (_COLLECTED if set(lines) - asked - set_up else "")
         for target, at in here:
             if at.line in kept or ((target, at) in inner and at.code.strip() in lines):
                 yield Offer(target, edits.Split(defined.file, name, lines), price.format(name=name, inner=inner_name))
@@ -328,6 +335,7 @@ def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:
         or waits(text, at.line)
         or says(text, at.line)
         or is_check(text, at.line)
+        or sets_up(text, at.line)
     )
 
 

@@ -1,0 +1,159 @@
+"""State that a module sets up at its first call (`if not self.initialized: self.set_up(x)`): that call runs eagerly.
+
+A tensor says whether it is done, and each call asks it: that breaks the graph. Python asks before the call, and has it
+run without being compiled where something is to be set up; compiled code takes it for done.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
+from compiler_lens.facts.measured.called import function_named
+from compiler_lens.facts.measured.collected import has_lines
+from compiler_lens.facts.measured.reached import free, identifiers
+
+EAGERLY = "{eagerly}"  # in lines before a call: that call, of which nothing is compiled
+_MADE = frozenset({"Tensor", "tensor", "zeros", "as_tensor", "BoolTensor", "ByteTensor", "LongTensor"})
+_WRITTEN = frozenset({"copy_", "fill_", "logical_not_", "add_", "fill", "__setitem__"})
+
+
+class SetUp(Struct, frozen=True):
+    """A branch on a buffer that says whether its module is set up, and what is asked for then."""
+
+    site: Site
+    owner: ast.ClassDef
+    test: ast.expr  # of the branch
+    is_done: bool  # the branch is come to where it is set up, and leaves the method
+
+
+def sets_up(text: str, line: int) -> bool:
+    """Return whether a line is a branch of a module's that sets state up at its first call."""
+    return _found(text, line) is not None
+
+
+def setting_up(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
+    """Return a text in which compiled code takes state for set up, and the lines that have a call do it eagerly.
+
+    Args:
+        text: a file's.
+        code: the line of the branch.
+        name: the function's that is to have those lines, qualified: a method of what torch.compile was given.
+    """
+    line, tree = only_line(text, code), parsed(text)
+    found = _found(text, line) if line else None
+    outer = function_named(tree, name) if tree else None
+    if found is None or outer is None or outer is found.site.function or parameters(outer)[:1] != ("self",):
+        return None
+    site, module = found.site, free("module", identifiers([outer]))
+    asked = f"{site.torch}.compiler.is_compiling()"
+    new = f"{asked} or {site.atom(found.test)}" if found.is_done else f"not {asked} and {site.atom(found.test)}"
+    written = site.edit([(found.test, new)])
+    if written is None:
+        return None
+    lines, statement = text.split("\n"), site.statement
+    pad = " " * statement.col_offset
+    lines[statement.lineno - 1 : statement.end_lineno] = [f"{pad}{one}".rstrip() for one in written.after]
+    names = [n for n in ast.walk(found.test) if isinstance(n, ast.Name)]
+    here = site.source(found.test, [(n, module) for n in names])
+    is_open = f"not ({here})" if found.is_done and not here.isidentifier() else here
+    return "\n".join(lines), [
+        f"for {module} in self.modules():",
+        f"    if isinstance({module}, {found.owner.name}) and {_plain(is_open)}:",
+        f"        {EAGERLY}  # it is set up in this call",
+    ]
+
+
+def _plain(test: str) -> str:
+    """Return a test without needless brackets."""
+    inner = test.removeprefix("not (").removesuffix(")")
+    return f"not {inner}" if test == f"not ({inner})" and inner.replace(".", "").replace("_", "").isalnum() else test
+
+
+def _found(text: str, line: int) -> SetUp | None:
+    site, tree = site_in(text, line), parsed(text)
+    method = site.function if site else None
+    if site is None or tree is None or not isinstance(method, ast.FunctionDef) or not has_lines(site, site.statement):
+        return None
+    owner = next((one for one in tree.body if isinstance(one, ast.ClassDef) and method in one.body), None)
+    match site.statement:
+        case ast.If(test=test, body=body, orelse=[]) if owner and any(
+            dotted(b).endswith("Module") for b in owner.bases
+        ):
+            is_done = len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is None
+        case _:
+            return None
+    flags = [n for n in ast.walk(test) if isinstance(n, ast.Attribute) and _is_buffer(owner, n.attr)]
+    is_own = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} == {"self"} and len(flags) == 1
+    if not is_own or is_done is not (_asks_for(test) is True) or _asks_for(test) is None:
+        return None
+    flag, part = flags[0].attr, method.body if is_done else body
+    mentions = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == flag]
+    within = {n for one in (*part, test) for n in ast.walk(one)}
+    is_first = not is_done or site.statement in _without_text(method.body)[:1]
+    is_closed = (
+        is_first and all(n in within for n in mentions) and any(_sets(n, flag) for one in part for n in ast.walk(one))
+    )
+    is_derived = any(
+        owner.name in {dotted(base).rpartition(".")[2] for base in one.bases}
+        for one in ast.walk(tree)
+        if isinstance(one, ast.ClassDef)
+    )
+    returns = any(isinstance(n, ast.Return) and n.value for one in part for n in ast.walk(one))
+    return SetUp(site, owner, test, is_done) if is_closed and not is_derived and not returns else None
+
+
+def _without_text(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+    is_text = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    return body[1:] if is_text else body
+
+
+def _asks_for(test: ast.expr) -> bool | None:
+    """Return whether a test is for a flag that is set, or for one that is not; None of another test."""
+    match test:
+        case ast.Attribute(value=ast.Name(id="self")):
+            return True
+        case (
+            ast.Call(func=ast.Attribute(value=of, attr="item" | "all" | "any"), args=[])
+            | ast.Call(func=ast.Name(id="bool" | "int"), args=[of])
+        ):
+            return _asks_for(of)
+        case ast.UnaryOp(op=ast.Not(), operand=of):
+            inner = _asks_for(of)
+            return None if inner is None else not inner
+        case ast.Compare(left=of, ops=[ast.Eq()], comparators=[ast.Constant(value=value)]) if value in (0, 1):
+            inner = _asks_for(of)
+            return None if inner is None else inner is bool(value)
+        case ast.BoolOp(op=ast.And(), values=[ast.Attribute(attr="training"), of]):
+            return False if _asks_for(of) is False else None
+    return None
+
+
+def _is_buffer(owner: ast.ClassDef, name: str) -> bool:
+    """Return whether a module registers a buffer of that name, which says no at first."""
+    for call in calls_in(owner):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=key), value, *_]):
+                if key == name and isinstance(value, ast.Call) and called(value) in _MADE:
+                    return all(not n.value for n in _constants(value) if isinstance(n.value, (bool, int, float)))
+    return False
+
+
+def _constants(made: ast.Call) -> Iterator[ast.Constant]:
+    if called(made) != "zeros":
+        yield from (n for one in made.args for n in ast.walk(one) if isinstance(n, ast.Constant))
+
+
+def _sets(node: ast.AST, flag: str) -> bool:
+    match node:
+        case ast.Attribute(attr=name, ctx=ast.Store()):
+            return name == flag
+        case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in _WRITTEN:
+            return dotted(of) in (f"self.{flag}", f"self.{flag}.data")
+        case ast.Subscript(value=of, ctx=ast.Store()):
+            return dotted(of) == f"self.{flag}"
+    return False
