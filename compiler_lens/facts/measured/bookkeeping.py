@@ -480,7 +480,9 @@ def _written(  # noqa: C901, PLR0915 -- one text, from top to bottom
     )
     texts_after, still = _after(found, extra)
     is_kept = found.returned is not None and _is_names(found.returned)
-    if is_kept and not (texts_after or still) and found.returned and found.returned.value:  # no other line asks for them
+    if (
+        is_kept and not (texts_after or still) and found.returned and found.returned.value
+    ):  # no other line asks for them
         is_kept = not loaded([found.returned]) <= surely_stored(found.core)
     asked = still | (loaded([found.returned]) if found.returned and is_kept else frozenset())
     order = dict.fromkeys(n.id for one in found.core for n in ast.walk(one) if isinstance(n, ast.Name))

@@ -9,6 +9,7 @@ from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
 from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
+from compiler_lens.facts.breaks.rewrites.elements import taken
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
@@ -45,6 +46,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
         branching,
         counted,
         calls.checked_all,
+        taken,
         calls.python_number,
         calls.array_number,
         calls.random_number,
@@ -57,6 +59,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
         branching,
         counted,
         calls.checked_all,
+        taken,
         calls.python_number,
     ),
     "Tensor.tolist() with non-integer tensor": (calls.python_number,),

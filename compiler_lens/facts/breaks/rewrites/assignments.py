@@ -111,9 +111,17 @@ def is_guarded(
         only_errors: look for what is an error then, not for what is no number.
 
     """
-    asked, name = _made_of(site, [test]), _above_zero(test)
+    asked, name = _made_of(site, [test]) - _counted_only(site, test), _above_zero(test)
     risks = (risk for one in values for risk in _risks(one.computed, name, only_errors=only_errors))
     return any(_made_of(site, [risk]) & asked for risk in risks if risk not in but)
+
+
+def _counted_only(site: Site, test: ast.expr) -> set[str]:
+    """Return what loops count with, where a test takes elements by that alone: it asks for none of these numbers."""
+    loops = (one for one in site.around if isinstance(one, ast.For))
+    counts = {n.id for one in loops for n in ast.walk(one.target) if isinstance(n, ast.Name)}
+    inside = {n for one in ast.walk(test) if isinstance(one, ast.Subscript) for n in ast.walk(one.slice)}
+    return counts - {n.id for n in ast.walk(test) if isinstance(n, ast.Name) and n not in inside}
 
 
 def kept_above(site: Site, test: ast.expr, one: Assignment) -> list[tuple[ast.expr, ast.expr, str]]:
