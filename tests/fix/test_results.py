@@ -178,3 +178,14 @@ def test_of_a_list_of_times_those_are_unsure_too_that_are_alike_in_two_runs() ->
         "net.times[0]", "net.times[2]", "net.log[0][0]", "net.of['b']", "net.times[1]",
     )  # fmt: skip
     assert results.with_most_of_lists(("net.times[0]",), known) == ("net.times[0]",)  # that one alone
+
+
+def test_a_gradient_is_as_exact_as_its_largest_number() -> None:
+    small, large = torch.tensor([6e5, 2.0]), torch.tensor([6e5, 2.125])
+    gradient, other = (Kept("gradient", 0, 0, one) for one in (small, large))
+    assert compared([gradient], [other]) == (Results.EQUAL, None)
+    assert (
+        compared([Kept("gradient", 0, 0, small * 1e-3)], [Kept("gradient", 0, 0, torch.tensor([6e2, 0.0]))])[0]
+        is Results.DIFFER
+    )
+    assert compared([Kept("result", 0, 0, small)], [Kept("result", 0, 0, large)])[0] is Results.DIFFER

@@ -27,6 +27,8 @@ from compiler_lens.recording.model import SourceLine
 
 RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 CLEARLY = 1.1  # times as many
+_MUCH = 1.4  # times as many operators
+_EACH = 16  # operators that take as long eagerly as a launch of a graph does, with its guards
 MANY = 4  # things that are broken: for fewer each offer is tried by itself, which shows what each does
 
 
@@ -86,11 +88,19 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
     """
     is_chosen = compiles_inside(best.offers)
     for one in helping if left_to_python(best.offers) else ():
-        takes = is_chosen and any(offer.gives_unknown or offer.is_last_resort for offer in one.offers)
+        new = [offer for offer in one.offers if offer not in best.offers]
+        takes = is_chosen and any(offer.gives_unknown or offer.is_last_resort for offer in new)
         is_more = runs_less(best.offers, best.observed, one.observed)
+        is_more |= is_chosen and _is_worth_launches(one.observed, best.observed)
         is_more &= one.observed.eager_sooner_or_later <= best.observed.eager_sooner_or_later
         if is_more and not takes and one.observed.is_half_of(first):
             yield one
+
+
+def _is_worth_launches(more: Observed, fewer: Observed) -> bool:
+    """Return whether so much more runs in graphs that it makes up for launching more of them."""
+    added = more.operators - fewer.operators
+    return more.operators >= _MUCH * fewer.operators and added >= _EACH * (more.launches - fewer.launches)
 
 
 def outermost_marks(offered: Iterable[Offer]) -> tuple[Offer, ...]:
