@@ -13,7 +13,7 @@ import torch
 from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.measure.fix import results
 from compiler_lens.measure.fix.objects import held
-from compiler_lens.measure.fix.results import Keeper, compared, load, save
+from compiler_lens.measure.fix.results import Keeper, Kept, compared, load, save
 from compiler_lens.recording.model import Results
 
 

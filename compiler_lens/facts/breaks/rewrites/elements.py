@@ -10,6 +10,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, of_torch
 from compiler_lens.recording.model import BreakCause
 
 _PAIRS = frozenset({"kthvalue", "max", "median", "min", "mode", "sort", "topk"})
+_ORDERS = frozenset({"argsort", "multinomial", "randint", "randperm"})
 
 
 def taken(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -43,12 +44,14 @@ def _is_number_of_tensor(site: Site, node: ast.expr) -> bool:
 
 
 def _is_part(value: ast.expr | None) -> bool:
-    """Return whether a value is one of the tensors that `torch.topk` and its like give."""
+    """Return whether a value is a tensor of indices, or one of those that `torch.topk` and its like give."""
     match value:
         case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=int())):
             return of_torch(call) and called(call) in _PAIRS
         case ast.Attribute(value=ast.Call() as call, attr="indices" | "values"):
             return called(call) in _PAIRS
+        case ast.Call() as call:
+            return of_torch(call) and called(call) in _ORDERS
     return False
 
 
