@@ -788,3 +788,60 @@ def test_what_is_meant_or_expected_hurts_nobody(kept_out: tuple[str, ...], expec
     before = Counts(1, 3, 0, 1, expected, 0.0, benign_recompiles=expected)
     first = replace(seen(3, MARK), counts=before, figures=Figures(3, expected, 0))
     assert (marked({"121": left}, first).best is not None) is is_taken
+
+
+SETTING = Offer(A.target, Setting("torch._dynamo.config.capture_scalar_outputs = True"))
+
+
+class Refusing(WithSetting):
+    """The same, with a backend that says no to settings that give unknown numbers."""
+
+    def searched(self, first: Observed) -> Fix:
+        search = Search(first, {"train.py": TEXT}, "train.py", self, confirm=lambda seen, _texts, _offers: seen)
+        found = search.result()
+        assert found.best is not None
+        assert SETTING in found.best.offers
+        return search.again_without_unknown("it raises")
+
+
+def test_where_the_backend_speaks_against_a_setting_the_other_changes_are_tried_together() -> None:
+    program = Refusing({
+        "111": seen(4, A, B), "211": seen(2, B), "121": seen(2, A), "s111": seen(0), "s121": seen(0), "221": seen(0),
+    })  # fmt: skip
+    found = program.searched(seen(4, A, SETTING, B))
+    assert program.runs[-1] == "221"
+    assert found.best is not None
+    assert set(found.best.offers) == {A, B}
+
+
+def test_what_cannot_be_compared_yet_is_built_upon_and_is_not_the_best() -> None:
+    """Of numbers that only Python draws alike it is not known what a change does until compiled code draws none."""
+    unknown = Results.UNKNOWN
+    found = Program({"211": seen(1, B, results=unknown), "221": seen(0)}).searched(seen(4, A))
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+    alone = Program({"211": seen(1, results=unknown)}).searched(seen(4, A))
+    assert alone.best is None
+
+
+def test_a_setting_that_leaves_open_whether_results_are_the_same_is_not_built_upon() -> None:
+    program = WithSetting({"s111": seen(0, results=Results.UNKNOWN), "121": seen(1)})
+    search = Search(
+        seen(4, SETTING, B), {"train.py": TEXT}, "train.py", program, confirm=lambda seen, _texts, _offers: seen
+    )
+    found = search.result()
+    assert found.best is not None
+    assert found.best.offers == (B,)
+
+
+def test_what_a_closer_look_counts_more_of_is_mended_further() -> None:
+    """AOTAutograd compiles again where Dynamo does not, and the change for that comes with its count."""
+    program = Program({"211": seen(1), "221": seen(0), "121": seen(4, A)})
+    counted = seen(2, B)
+
+    def confirm(found: Observed, _texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        return counted if offers == (A,) else found
+
+    found = Search(seen(4, A), {"train.py": TEXT}, "train.py", program, confirm=confirm).result()
+    assert found.best is not None
+    assert found.best.offers == (A, B)
