@@ -817,7 +817,7 @@ def test_where_the_backend_speaks_against_a_setting_the_other_changes_are_tried_
 def test_what_cannot_be_compared_yet_is_built_upon_and_is_not_the_best() -> None:
     """Of numbers that only Python draws alike it is not known what a change does until compiled code draws none."""
     unknown = Results.UNKNOWN
-    found = Program({"211": seen(1, B, results=unknown), "221": seen(0)}).searched(seen(4, A))
+    found = Program({"211": seen(1, B, results=unknown), "121": seen(3, A), "221": seen(0)}).searched(seen(4, A))
     assert found.best is not None
     assert found.best.offers == (A, B)
     alone = Program({"211": seen(1, results=unknown)}).searched(seen(4, A))
