@@ -200,11 +200,23 @@ class _Runs:
         found = self._processes.run(replace(self._plan(), is_aot=True), self._longest)
         if found.outcome.error or self._seen(found).cost <= self._seen(ended).cost:
             return ended
+        if self._is_as_seldom_by_its_own(self._plan(), ended.recording):
+            return ended
         if not _is_same(found):  # its graphs round otherwise: all is compared with what it computes so
             found = self._processes.run(replace(self._plan(), is_aot=True, reference=""), self._longest)
             self._reference = self._results()
         self._is_aot = True
         return found
+
+    def _is_as_seldom_by_its_own(self, plan: Plan, recording: Recording) -> bool:
+        """Whether Inductor compiles again no more often than in a recording, though AOTAutograd alone does.
+
+        Inductor takes some floats as numbers of its graph which any other backend has to know.
+        """
+        self._tell("the same with the program's own backend, as AOTAutograd alone compiles more often")
+        ended = self._processes.run(replace(plan, has_own_backend=True), _OWN_BACKEND)
+        is_known = not (ended.outcome.error or ended.is_late)
+        return is_known and len(ended.recording.recompiles) <= len(recording.recompiles)
 
     def _may_pin(self, recording: Recording) -> bool:
         """Whether Inductor compiles the program, and AOTAutograd may ask for one number where Dynamo left it open."""
@@ -511,6 +523,8 @@ class _Runs:
         ended = self._processes.run(replace(self._plan(texts, offers), is_aot=True), self._longest)
         counted = self._seen(ended)
         if ended.outcome.error or counted.cost <= seen.cost:
+            return seen
+        if self._is_as_seldom_by_its_own(self._plan(texts, offers), self._recording_of(seen)):
             return seen
         counted = replace(counted, results=seen.results, difference=seen.difference, printed=seen.printed)
         return self._noted(counted, ended.recording)

@@ -13,7 +13,7 @@ from compiler_lens.facts.breaks.rewrites.elements import taken
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
-from compiler_lens.facts.breaks.rewrites.nothing import early_return
+from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled
 from compiler_lens.facts.breaks.rewrites.put_off import allows
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
@@ -97,7 +97,7 @@ _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
 
 # What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone.
 _ALTERNATIVES: Mapping[str, tuple[_Rule, ...]] = {
-    "Data-dependent branching": (guarded_branching, early_return),
+    "Data-dependent branching": (guarded_branching, early_return, filled),
     "Failed to trace builtin operator": (calls.printed_in_the_graph,),
     "Data dependent operator": (calls.number_for_training,),
     "Attempted to call function marked as skipped": (calls.number_for_training,),

@@ -64,6 +64,38 @@ def early_return(site: Site, _cause: BreakCause) -> Rewrite | None:
     return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
 
 
+def filled(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Let compiled code write where `m` is true without `if m.any():`: of no rows it may compute nothing."""
+    match site.statement:
+        case ast.If(test=test, body=body, orelse=[]) if not site.edited(site.statement).startswith("elif"):
+            mask = any_of(site, test)
+        case _:
+            return None
+    if mask is None or not is_repeatable(site, test) or not all(_fills(site, one, mask) for one in body):
+        return None
+    found = site.edit(
+        [(test, f"{site.torch}.compiler.is_compiling() or {site.atom(test)}")],
+        f"compiled code does that also where `{_text(site, mask)}` is nowhere true: of no rows it computes nothing",
+    )
+    return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
+
+
+def _fills(site: Site, one: ast.stmt, mask: ast.expr) -> bool:
+    """Return whether a statement writes what a mask chooses, or names that nothing else asks for."""
+    match one:
+        case ast.Assign(targets=[target]):
+            leaves = target.elts if isinstance(target, ast.Tuple) else [target]
+        case _:
+            return False
+    inside = set(ast.walk(site.statement))
+    return all(
+        ast.dump(leaf.slice) == ast.dump(mask)
+        if isinstance(leaf, ast.Subscript)
+        else isinstance(leaf, ast.Name) and inside.issuperset(site.loads(leaf.id)) and not site.escapes(leaf.id)
+        for leaf in leaves
+    )
+
+
 def is_check_alone(site: Site, node: ast.If) -> bool:
     """Return whether all under `if m.any():` writes where `m` is true: to choose by that check would be absurd."""
     mask = any_of(site, node.test)
