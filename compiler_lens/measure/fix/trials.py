@@ -228,8 +228,6 @@ class _Runs:
         try:
             try:
                 found = search.result()
-                while isinstance(own := self._with_own_backend(found.best), Refused):
-                    found = search.again_without_unknown(own)
             except OutOfTime:
                 enough = self._enough_for(search)
                 self._processes.begin_last_stretch()
@@ -238,6 +236,9 @@ class _Runs:
                 if isinstance(own, Refused):
                     search.refuse_unknown(own)
                 found = search.hurried()
+            else:
+                while isinstance(own := self._with_own_backend(found.best), Refused):
+                    found = search.again_without_unknown(own)
             self._processes.begin_last_stretch()
             own, written = self._with_own_backend(found.best), self._written(found.best)
             while isinstance(own, Refused) or (found.best and written is None):
