@@ -13,9 +13,9 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_text, parameters
 from compiler_lens.facts.measured.called import function_named, qualified
-from compiler_lens.facts.measured.own_state import methods_of, values_of
+from compiler_lens.facts.measured.own_state import class_around, is_module, methods_of, module_around, values_of
 from compiler_lens.facts.measured.reached import free, identifiers, reached
 
 _CHECK = "_check"  # after the name of the method that has what is asked
@@ -81,8 +81,8 @@ def _check(text: str, line: int) -> Check | None:
     method = site.function if site else None
     if site is None or tree is None or not isinstance(method, ast.FunctionDef) or method.decorator_list:
         return None
-    owner = next((one for one in tree.body if isinstance(one, ast.ClassDef) and method in one.body), None)
-    if owner is None or not _is_module(owner) or parameters(method)[:1] != ("self",):
+    owner = module_around(tree, method)
+    if owner is None:
         return None
     block = _block(method, line)
     own = _run(owner, block)
@@ -93,7 +93,7 @@ def _check(text: str, line: int) -> Check | None:
     ):
         return None
     others = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one not in {*owner.body}]
-    if any(_is_about(n, changed) for one in others for n in ast.walk(one)) or _is_derived(tree, owner):
+    if any(_is_about(n, changed) for one in others for n in ast.walk(one)):
         return None
     return Check(site, owner, method, block, tuple(one for one in parameters(method) if one in asked), changed)
 
@@ -107,13 +107,9 @@ def _is_closed(site: Site, method: ast.FunctionDef, block: Sequence[ast.stmt], a
     return is_apart and is_known and not any(site.escapes(one) for one in stored | asked)
 
 
-def _is_module(owner: ast.ClassDef) -> bool:
-    return any(dotted(base).endswith("Module") for base in owner.bases)
-
-
 def _block(method: ast.FunctionDef, line: int) -> tuple[ast.stmt, ...]:
     """Return the statements that a method begins with, up to one that a line is of and what follows from that."""
-    body = [one for one in method.body if not _is_text(one)]
+    body = [one for one in method.body if not is_text(one)]
     last = next((n for n, one in enumerate(body) if one.lineno <= line <= (one.end_lineno or 0)), None)
     if last is None:
         return ()
@@ -126,10 +122,6 @@ def _block(method: ast.FunctionDef, line: int) -> tuple[ast.stmt, ...]:
     is_plain = all(isinstance(n, _PARTS) for n in nodes if isinstance(n, ast.stmt))
     is_whole = is_plain and not any(isinstance(n, _NEVER) for n in nodes) and all(map(_keeps, nodes))
     return tuple(block) if is_whole else ()
-
-
-def _is_text(one: ast.stmt) -> bool:
-    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
 
 
 def _keeps(node: ast.AST) -> bool:
@@ -189,28 +181,22 @@ def _is_about(node: ast.AST, attributes: AbstractSet[str]) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in attributes and dotted(node.value) != "self"
 
 
-def _is_derived(tree: ast.Module, owner: ast.ClassDef) -> bool:
-    classes = (one for one in ast.walk(tree) if isinstance(one, ast.ClassDef))
-    return any(owner.name in {dotted(base).rpartition(".")[2] for base in one.bases} for one in classes)
-
-
 # -- whether it is given to the whole call
 
 
 def _is_handed_on(found: Check, text: str, tree: ast.Module, name: str) -> bool:
     """Return whether what is looked at is given to a function, and reaches the method as it is."""
-    begin, owner = function_named(tree, name), name.rpartition(".")[0]
-    outer = next((one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == owner), None)
-    if not isinstance(begin, ast.FunctionDef) or begin is found.method or outer is None or not _is_module(outer):
-        return False
-    if not set(found.asked) <= set(parameters(begin)) or parameters(begin)[:1] != ("self",):
+    begin = function_named(tree, name)
+    outer = class_around(tree, begin)
+    is_given = begin is not None and set(found.asked) <= set(parameters(begin))
+    if begin is found.method or not is_given or outer is None or not is_module(outer):
         return False
     own = {found.method, *_run(found.owner, found.block)}
     functions = [one for one in reached(text, [name]) if isinstance(one, ast.FunctionDef) and one not in own]
     calls = [(one, call) for one in functions for call in calls_in(one)]
     given = [(one, call) for one, call in calls if _calls(found, tree, call)]
-    is_given = bool(given) and all(_gives(found, one, call) for one, call in given)
-    return is_given and all(_is_kept(found.asked, one, tree) for one in functions)
+    is_reached = bool(given) and all(_gives(found, one, call) for one, call in given)
+    return is_reached and all(_is_kept(found.asked, one, tree) for one in functions)
 
 
 def _calls(found: Check, tree: ast.Module, call: ast.Call) -> bool:

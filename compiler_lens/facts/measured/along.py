@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, of_torch, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_text, of_torch, parameters
 from compiler_lens.facts.measured.called import functions_in
 from compiler_lens.facts.measured.reached import identifiers
 
@@ -242,14 +242,19 @@ def _indices(site: Site, node: ast.expr) -> Iterator[str]:
 
 def _handing_on(function: ast.FunctionDef, name: str, tree: ast.Module) -> Iterator[ast.Call]:
     """Yield the calls that give the tensor to what may be a function of the file's."""
-    functions = {one.name for one in functions_in(tree) if name in parameters(one)}
+    names = {one.name for one in functions_in(tree) if name in parameters(one)}
     for call in calls_in(function):
-        is_other = of_torch(call) or (
-            isinstance(call.func, ast.Name) and call.func.id not in functions | _locals(function)
-        )
-        is_method = isinstance(call.func, ast.Attribute) and not dotted(call.func).startswith("self.")
-        if _is_given(call, name) and not is_other and not (is_method and called(call) not in functions):
+        if _is_given(call, name) and not of_torch(call) and _may_be_own(call, names, _locals(function)):
             yield call
+
+
+def _may_be_own(call: ast.Call, names: AbstractSet[str], local: AbstractSet[str]) -> bool:
+    match call.func:
+        case ast.Name(id=name):
+            return name in names | local
+        case ast.Attribute(attr=name):
+            return name in names or dotted(call.func).startswith("self.")
+    return True
 
 
 def _locals(function: ast.FunctionDef) -> AbstractSet[str]:
@@ -270,9 +275,7 @@ def _with_parameter(function: ast.FunctionDef, new: str) -> _Edit:
 
 def _otherwise(function: ast.FunctionDef, name: str, new: str) -> _Edit:
     """Return what has a function take the numbers where nobody gives it these."""
-    first = next(
-        one for one in function.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
-    )
+    first = next(one for one in function.body if not is_text(one))
     pad, place = " " * first.col_offset, (first.lineno, first.col_offset)
     return place, place, f"if {new} is None:\n{pad}    {new} = {name}.tolist()\n{pad}"
 

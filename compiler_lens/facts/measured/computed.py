@@ -14,6 +14,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     called,
     dotted,
     is_pure_call,
+    is_text,
     of_torch,
     parameters,
     writes,
@@ -88,7 +89,7 @@ def _is_pure_function(around: _Around, body: Sequence[ast.stmt], name: str) -> b
     known = {*parameters(function), *(n.id for n in ast.walk(function) if isinstance(n, ast.Name) and _is_stored(n))}
     return (
         function not in around.outer
-        and all(isinstance(one, _PLAIN) or _is_text(one) for one in statements)
+        and all(isinstance(one, _PLAIN) or is_text(one) for one in statements)
         and not any(map(_is_unrolled, ast.walk(function)))
         and all(isinstance(one, ast.Constant) for one in defaults)
         and not changed(function)
@@ -105,10 +106,6 @@ def _is_unrolled(node: ast.AST) -> bool:
         ):
             return not all(isinstance(one, ast.Constant) for one in args)
     return False
-
-
-def _is_text(one: ast.stmt) -> bool:
-    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
 
 
 def _is_stored(node: ast.Name) -> bool:

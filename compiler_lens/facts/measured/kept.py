@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import said_by
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, only_line, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_text, parameters
 from compiler_lens.facts.measured.called import named_functions, qualified
 from compiler_lens.facts.measured.collected import (
     INNER,
@@ -138,11 +138,7 @@ def _stands_in(line: int, run: Sequence[ast.stmt]) -> bool:
 
 
 def _is_whole(function: ast.FunctionDef, run: Sequence[ast.stmt]) -> bool:
-    return not [one for one in function.body if one not in run and not _is_text(one)]
-
-
-def _is_text(one: ast.stmt) -> bool:
-    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+    return not [one for one in function.body if one not in run and not is_text(one)]
 
 
 def _keeps(site: Site, node: ast.stmt) -> bool:

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.messages import LEVELS, is_message_in
 from compiler_lens.facts.breaks.rewrites.plain import is_plain
-from compiler_lens.facts.breaks.rewrites.syntax import OF_TENSORS, called, dotted, is_pure_call, of_torch, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import (
+    OF_TENSORS,
+    Function,
+    called,
+    dotted,
+    is_pure_call,
+    of_torch,
+    parameters,
+)
 
 # fmt: off
 _GRAD_MODES = frozenset({"torch.no_grad", "torch.inference_mode"})
@@ -96,10 +104,34 @@ def run_with(
     found = _run_with(tree, owner, function, kinds, ()) if _is_simple(tree, owner) else frozenset[ast.FunctionDef]()
     is_owned = all(_is_owned(tree, owner, name, found) for name in attributes_of(found))
     names = {one.name for one in found}
-    derived = [one for one in _classes(tree) if owner.name in {dotted(base).rpartition(".")[2] for base in one.bases}]
-    is_other = any(names & set(methods_of(one)) for one in derived) or any(_is_set(n, names) for n in ast.walk(tree))
+    is_other = any(names & set(methods_of(one)) for one in derived(tree, owner)) or any(
+        _is_set(n, names) for n in ast.walk(tree)
+    )
     given = {name for one in owner.body if not isinstance(one, ast.FunctionDef) for name in _names_of(one)}
     return found if is_owned and not is_other and not given & names else frozenset()
+
+
+def class_around(tree: ast.Module, function: Function | None) -> ast.ClassDef | None:
+    """Return the class of the module's that a function is a method of; None of any other function."""
+    is_method = function is not None and parameters(function)[:1] == ("self",)
+    classes = (one for one in tree.body if isinstance(one, ast.ClassDef))
+    return next((one for one in classes if is_method and function in one.body), None)
+
+
+def module_around(tree: ast.Module, function: Function | None) -> ast.ClassDef | None:
+    """Return the same where that is a module of torch's, and no class of the file derives from it."""
+    owner = class_around(tree, function)
+    return owner if owner and is_module(owner) and not derived(tree, owner) else None
+
+
+def is_module(owner: ast.ClassDef) -> bool:
+    """Return whether a class is a module of torch's, by the name of what it derives from."""
+    return any(dotted(base).endswith("Module") for base in owner.bases)
+
+
+def derived(tree: ast.Module, owner: ast.ClassDef) -> list[ast.ClassDef]:
+    """Return the classes of a file that derive from one, by its name."""
+    return [one for one in _classes(tree) if owner.name in {dotted(base).rpartition(".")[2] for base in one.bases}]
 
 
 def _is_set(node: ast.AST, names: AbstractSet[str]) -> bool:

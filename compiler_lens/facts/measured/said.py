@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.calls import only_says, said_by
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, only_line, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import NOT_ON_TENSORS, called, is_boolean
+from compiler_lens.facts.breaks.rewrites.syntax import NOT_ON_TENSORS, called, dotted, is_boolean
 from compiler_lens.facts.measured.called import named_functions
 from compiler_lens.facts.measured.collected import above, has_lines, is_for_eager, taking, with_list
 from compiler_lens.facts.measured.reached import free, identifiers
@@ -59,7 +59,7 @@ def saying(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     if found is None or tree is None:
         return None
     used, at = identifiers([tree]), found.site.statement.lineno
-    function, there = free(f"{found.owner}{_SAYS}", used), _list_there(text)
+    function, there = free(f"{found.owner}{_SAYS}", used), next(filter(None, map(_list_of, ast.walk(tree))), "")
     said = there or free("said", used)
     lines = text.split("\n")
     lines[at - 1 : found.site.statement.end_lineno] = _either(found, said, function)
@@ -76,22 +76,20 @@ def _waits_already(text: str, code: str) -> bool:
     """Return whether a message waits with others: what is said at once where nothing is compiled has it still."""
     lines = (number for number, line in enumerate(text.split("\n"), 1) if line.strip() == code)
     around = (one for number in lines if (site := site_in(text, number)) for one in site.around)
-    return any(isinstance(one, ast.If) and any(_is_waiting(n) for n in one.body) for one in around)
+    return any(isinstance(one, ast.If) and any(map(_list_of, one.body)) for one in around)
 
 
-def _is_waiting(node: ast.stmt) -> bool:
+def _list_of(node: ast.AST) -> str:
+    """Return the name of the list to which a statement adds a message; empty of another statement."""
     match node:
         case ast.Expr(
-            value=ast.Call(func=ast.Attribute(attr="append"), args=[ast.Tuple(elts=[ast.Name(id=name), *_])])
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id=said), attr="append"),
+                args=[ast.Tuple(elts=[ast.Name(id=function), *_])],
+            )
         ):
-            return f"{_SAYS}_" in f"{name}_"
-    return False
-
-
-def _list_there(text: str) -> str:
-    """Return the name of the list that other messages of a text wait in already; empty if none do."""
-    waiting = (line.strip() for line in text.split("\n") if f"{_SAYS}, " in line or f"{_SAYS}_" in line)
-    return next((line.partition(".append((")[0] for line in waiting if ".append((" in line), "")
+            return said if f"{_SAYS}_" in f"{function}_" else ""
+    return ""
 
 
 # -- which messages
@@ -120,19 +118,13 @@ def _said_at(site: Site | None) -> Said | None:
     if test is None or not all(said_by(site, one) for one in messages):
         return None
     calls = [one.value for one in messages if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
-    outside = [call.func for call in calls if _root(call.func) in site.local()]
+    outside = [call.func for call in calls if dotted(call.func).partition(".")[0] in site.local()]
     parts = [part for call in calls for part in (*call.args, *(word.value for word in call.keywords))]
     given = tuple(one for part in parts for one in _given(site, part))
     has_tensor = test or any(site.is_tensor(one.node) for one in given)
     texts = (n for one in messages for n in ast.walk(one) if isinstance(n, (ast.Constant, ast.JoinedStr)))
     is_one_line = all(n.lineno == n.end_lineno for n in texts)
     return Said(site, messages, test, given, site.function.name) if has_tensor and is_one_line and not outside else None
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _test(site: Site, asked: ast.expr) -> str | None:

@@ -7,14 +7,15 @@ run without being compiled where something is to be set up; compiled code takes 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_text, parameters
 from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.collected import has_lines
+from compiler_lens.facts.measured.own_state import module_around
 from compiler_lens.facts.measured.reached import free, identifiers
 
 EAGERLY = "{eagerly}"  # in lines before a call: that call, of which nothing is compiled
@@ -60,18 +61,16 @@ def setting_up(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     lines[statement.lineno - 1 : statement.end_lineno] = [f"{pad}{one}".rstrip() for one in written.after]
     names = [n for n in ast.walk(found.test) if isinstance(n, ast.Name)]
     here = site.source(found.test, [(n, module) for n in names])
-    is_open = f"not ({here})" if found.is_done and not here.isidentifier() else here
+    is_open = _negated(found.test, here) if found.is_done else here
     return "\n".join(lines), [
         f"for {module} in self.modules():",
-        f"    if isinstance({module}, {found.owner.name}) and {_plain(is_open)}:",
+        f"    if isinstance({module}, {found.owner.name}) and {is_open}:",
         f"        {EAGERLY}  # it is set up in this call",
     ]
 
 
-def _plain(test: str) -> str:
-    """Return a test without needless brackets."""
-    inner = test.removeprefix("not (").removesuffix(")")
-    return f"not {inner}" if test == f"not ({inner})" and inner.replace(".", "").replace("_", "").isalnum() else test
+def _negated(test: ast.expr, text: str) -> str:
+    return f"not {text}" if isinstance(test, ast.Attribute) else f"not ({text})"
 
 
 def _found(text: str, line: int) -> SetUp | None:
@@ -79,11 +78,9 @@ def _found(text: str, line: int) -> SetUp | None:
     method = site.function if site else None
     if site is None or tree is None or not isinstance(method, ast.FunctionDef) or not has_lines(site, site.statement):
         return None
-    owner = next((one for one in tree.body if isinstance(one, ast.ClassDef) and method in one.body), None)
+    owner = module_around(tree, method)
     match site.statement:
-        case ast.If(test=test, body=body, orelse=[]) if owner and any(
-            dotted(b).endswith("Module") for b in owner.bases
-        ):
+        case ast.If(test=test, body=body, orelse=[]) if owner:
             is_done = len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is None
         case _:
             return None
@@ -94,22 +91,12 @@ def _found(text: str, line: int) -> SetUp | None:
     flag, part = flags[0].attr, method.body if is_done else body
     mentions = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == flag]
     within = {n for one in (*part, test) for n in ast.walk(one)}
-    is_first = not is_done or site.statement in _without_text(method.body)[:1]
+    is_first = not is_done or site.statement in [one for one in method.body if not is_text(one)][:1]
     is_closed = (
         is_first and all(n in within for n in mentions) and any(_sets(n, flag) for one in part for n in ast.walk(one))
     )
-    is_derived = any(
-        owner.name in {dotted(base).rpartition(".")[2] for base in one.bases}
-        for one in ast.walk(tree)
-        if isinstance(one, ast.ClassDef)
-    )
     returns = any(isinstance(n, ast.Return) and n.value for one in part for n in ast.walk(one))
-    return SetUp(site, owner, test, is_done) if is_closed and not is_derived and not returns else None
-
-
-def _without_text(body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
-    is_text = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-    return body[1:] if is_text else body
+    return SetUp(site, owner, test, is_done) if is_closed and not returns else None
 
 
 def _asks_for(test: ast.expr) -> bool | None:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, nodes_in, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import Function, called, dotted, parameters
-from compiler_lens.facts.measured.called import functions_in, named_functions, qualified
+from compiler_lens.facts.measured.called import functions_in, named_functions
 from compiler_lens.facts.measured.collected import (
     INNER,
     OF_ANY,
@@ -30,6 +30,7 @@ from compiler_lens.facts.measured.own_state import (
     Kind,
     attributes_of,
     changing,
+    class_around,
     evident_tensors,
     methods_of,
     run_with,
@@ -206,7 +207,7 @@ def _class_of(tree: ast.Module, site: Site, of: ast.expr, method: str) -> ast.Cl
     """
     match of:
         case ast.Name(id="self"):
-            return _class_around(tree, site.function)
+            return class_around(tree, site.function)
         case ast.Name(id=name) if site.function and name in parameters(site.function):
             return _class_of_parameter(tree, site.function, name, method)
         case ast.Attribute(attr=name) if dotted(of).startswith("self.") or next(roots(of), "self") not in site.local():
@@ -242,14 +243,6 @@ def _classes(tree: ast.Module) -> Mapping[str, ast.ClassDef]:
 
 def _is_stored(node: ast.Name) -> bool:
     return not isinstance(node.ctx, ast.Load)
-
-
-def _class_around(tree: ast.Module, function: Function | None) -> ast.ClassDef | None:
-    name = next((name for name, one in qualified(tree).items() if one is function), "")
-    is_method = function is not None and parameters(function)[:1] == ("self",)
-    owner = name.rpartition(".")[0]
-    classes = (one for one in tree.body if isinstance(one, ast.ClassDef))
-    return next((one for one in classes if is_method and one.name == owner), None)
 
 
 def _later(tree: ast.Module, calls: Sequence[Call]) -> Later | None:
@@ -433,7 +426,7 @@ def _may_call(node: ast.AST, found: Later, tree: ast.Module, functions: Sequence
         return False
     match node.value:
         case ast.Name(id="self"):
-            return _class_around(tree, inside) in (None, found.calls[0].owner)
+            return class_around(tree, inside) in (None, found.calls[0].owner)
         case ast.Attribute(attr=name):
             made = [dotted(v.func) if isinstance(v, ast.Call) else "" for _, v in values_of(tree, name) or ()]
             return not made or not all(made) or found.calls[0].owner.name in made

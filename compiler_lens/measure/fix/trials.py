@@ -214,9 +214,14 @@ class _Runs:
         Inductor takes some floats as numbers of its graph which any other backend has to know.
         """
         self._tell("the same with the program's own backend, as AOTAutograd alone compiles more often")
-        ended = self._processes.run(replace(plan, has_own_backend=True), _OWN_BACKEND)
+        recompiles = self._counted(plan, _OWN_BACKEND).recompiles
+        return recompiles is not None and recompiles <= len(recording.recompiles)
+
+    def _counted(self, plan: Plan, longest: float) -> OwnBackend:
+        """Return how often the program's own backend compiles a run again, if it comes to its end."""
+        ended = self._processes.run(replace(plan, has_own_backend=True), longest)
         is_known = not (ended.outcome.error or ended.is_late)
-        return is_known and len(ended.recording.recompiles) <= len(recording.recompiles)
+        return OwnBackend(_backends(ended), recompiles=len(ended.recording.recompiles) if is_known else None)
 
     def _may_pin(self, recording: Recording) -> bool:
         """Whether Inductor compiles the program, and AOTAutograd may ask for one number where Dynamo left it open."""
@@ -314,10 +319,7 @@ class _Runs:
             return None
         if best.offers not in self._by_backend:
             self._tell_of(best.offers, "with the program's own backend, which may compile again for each size")
-            ended = self._processes.run(replace(self._plan(best.texts, best.offers), has_own_backend=True), longest)
-            is_known = not (ended.outcome.error or ended.is_late)
-            recompiles = len(ended.recording.recompiles) if is_known else None
-            self._by_backend[best.offers] = OwnBackend(_backends(ended), recompiles=recompiles)
+            self._by_backend[best.offers] = self._counted(self._plan(best.texts, best.offers), longest)
         known = self._by_backend[best.offers]
         return known if isinstance(known, OwnBackend) else None
 

@@ -130,6 +130,11 @@ def is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
 
 
+def is_text(one: ast.stmt) -> bool:
+    """Return whether a statement is a text by itself, as a docstring is."""
+    return isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+
+
 def is_boolean(node: ast.expr) -> bool:
     """Return whether an expression on tensors is a tensor of bools."""
     match node:
