@@ -19,7 +19,7 @@ from compiler_lens.facts.breaks.remedies import (
     remedy_for,
     remedy_table,
 )
-from compiler_lens.facts.breaks.rewrites import allows, alternative, rewrite, shown_at, used_later, words_for
+from compiler_lens.facts.breaks.rewrites import allows, alternatives, rewrite, shown_at, used_later, words_for
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors, site_in
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
@@ -249,9 +249,9 @@ def _of_failure(
 def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenTensors) -> Iterator[Offer]:
     """Give what only a trial shows to be right."""
     at = target.at
-    other = alternative(cause, known, at, seen) if at else None
-    if at and other:
-        yield Offer(target, _lines(at, other), other.needs, needs_both=isinstance(other, OfBothSides))
+    for other in alternatives(cause, known, at, seen) if at else ():
+        if at:
+            yield Offer(target, _lines(at, other), other.needs, needs_both=isinstance(other, OfBothSides))
     if at and (lines := substituted(at, cause, known)):
         yield Offer(target, lines, PRICE)
     if at and (lines := uncached(at, cause, known)):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
+from compiler_lens.facts.breaks.rewrites.both import both_sides
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
 from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
@@ -15,6 +16,7 @@ from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
 from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled
 from compiler_lens.facts.breaks.rewrites.put_off import allows
+from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.facts.breaks.rewrites.tells import words_for
@@ -25,7 +27,7 @@ from compiler_lens.recording.source_text import Sources
 __all__ = [
     "Rewrite",
     "allows",
-    "alternative",
+    "alternatives",
     "bounds_at",
     "column_of_only",
     "columns_at",
@@ -95,14 +97,16 @@ _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
 }
 
 
-# What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone.
-_ALTERNATIVES: Mapping[str, tuple[_Rule, ...]] = {
-    "Data-dependent branching": (guarded_branching, early_return, filled),
-    "Failed to trace builtin operator": (calls.printed_in_the_graph,),
-    "Data dependent operator": (calls.number_for_training,),
-    "Attempted to call function marked as skipped": (calls.number_for_training,),
-    "torch.* op returned non-Tensor": (calls.other_kernels,),
-    "Unsupported context manager": (calls.other_kernels,),
+# What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone. Of each group the first
+# rule that knows the statement answers.
+_ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
+    "Data-dependent branching": ((guarded_branching, early_return, filled), (both_sides,)),
+    "Dynamic shape operator": ((weighed,), (weighed_and_filled,)),
+    "Failed to trace builtin operator": ((calls.printed_in_the_graph,),),
+    "Data dependent operator": ((calls.number_for_training,),),
+    "Attempted to call function marked as skipped": ((calls.number_for_training,),),
+    "torch.* op returned non-Tensor": ((calls.other_kernels,),),
+    "Unsupported context manager": ((calls.other_kernels,),),
 }
 
 
@@ -119,11 +123,13 @@ def rewrite(cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTenso
     return _first(_RULES.get(cause.gb_type) or _by_words(cause), cause, sources, at, seen)
 
 
-def alternative(
+def alternatives(
     cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN
-) -> Rewrite | None:
-    """Return something else to write instead, which may be better and has to be tried. Arguments are those above."""
-    return _first(_ALTERNATIVES.get(cause.gb_type, ()), cause, sources, at, seen)
+) -> Iterator[Rewrite]:
+    """Yield what else to write instead, which may be better and has to be tried. Arguments are those above."""
+    for rules in _ALTERNATIVES.get(cause.gb_type, ()):
+        if found := _first(rules, cause, sources, at, seen):
+            yield found
 
 
 def _by_words(cause: BreakCause) -> tuple[_Rule, ...]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import suppress
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed
-from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, of_torch
 
 _OF_SIZES = frozenset({"empty", "ones", "rand", "randn", "zeros"})
 _ALIKE = frozenset({
     "clone", "contiguous", "detach", "double", "float", "half", "normal_", "to", "type_as", "uniform_", "zero_",
 })  # methods  # fmt: skip
+# Methods with a dimension, which they take away, or add.
+_FEWER = frozenset({
+    "all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "mean", "prod", "squeeze", "sum", "unsqueeze",
+})  # fmt: skip
 _DEEPEST = 6
 
 
@@ -19,14 +24,18 @@ def rank(site: Site, node: ast.expr, deeper: int = _DEEPEST) -> int | None:
     """Return the number of dimensions of an expression; None where it does not show."""
     if not deeper:
         return None
+    if (seen := site.dims_of(dotted(node))) is not None:
+        return seen
     found: set[int | None] = set()
     match node:
         case ast.Name(id=name) if value := site.value_of(name):
             found = {rank(site, value, deeper - 1)}
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            found = {rank(site, value, deeper - 1) for value in _given(site, name)}
+            found = {rank(site, value, deeper - 1) for value in given(site, name)}
         case ast.Call():
             found = {_of_call(site, node, deeper)}
+        case ast.Subscript(value=value, slice=index):
+            found = {_indexed(rank(site, value, deeper - 1), index)}
         case ast.UnaryOp(operand=operand):
             found = {rank(site, operand, deeper - 1)}
         case ast.Compare(left=left, comparators=[right]) | ast.BinOp(left=left, right=right):
@@ -45,12 +54,53 @@ def _of_call(site: Site, call: ast.Call, deeper: int) -> int | None:
             return len(call.args)
         case [value, *_] if name == "Parameter":
             return rank(site, value, deeper - 1)
+    match call.args:
+        case [ast.List(elts=[first, *_]) | ast.Tuple(elts=[first, *_]), *_] if name in ("cat", "concat", "stack"):
+            dims = rank(site, first, deeper - 1)
+            return dims + (name == "stack") if dims is not None else None
+    if name in _FEWER and isinstance(call.func, ast.Attribute) and not of_torch(call):
+        return _along(call, rank(site, call.func.value, deeper - 1))
     if name in _ALIKE and isinstance(call.func, ast.Attribute):
         return rank(site, call.func.value, deeper - 1)
     return None
 
 
-def _given(site: Site, name: str) -> Iterator[ast.expr]:
+def _indexed(dims: int | None, index: ast.expr) -> int | None:
+    """Return how many dimensions are left, and new, of some that numbers and slices are taken of."""
+    for one in index.elts if isinstance(index, ast.Tuple) else [index]:
+        match one:
+            case ast.Slice():
+                pass
+            case ast.Constant(value=value) if value is Ellipsis:
+                pass
+            case ast.Constant(value=None) if dims is not None:
+                dims += 1
+            case ast.Constant(value=int()) | ast.UnaryOp(operand=ast.Constant()) if dims is not None:
+                dims -= 1
+            case _:
+                return None
+    return dims
+
+
+def _along(call: ast.Call, dims: int | None) -> int | None:
+    """Return how many dimensions a method's result has, of one that has some."""
+    is_one = len(call.args) + len(call.keywords) == 1 and isinstance(number_of(call), int)
+    if called(call) == "unsqueeze":
+        return None if dims is None or not is_one else dims + 1
+    if not call.args and not call.keywords:
+        return 0 if called(call) != "squeeze" else None
+    return None if dims is None or not is_one or called(call) == "squeeze" else dims - 1
+
+
+def number_of(call: ast.Call) -> object:
+    """Return the one argument of a call, where it is a number that its text shows; else None."""
+    for node in (*call.args, *(k.value for k in call.keywords if k.arg in ("dim", "axis"))):
+        with suppress(ValueError):
+            return ast.literal_eval(node)
+    return None
+
+
+def given(site: Site, name: str) -> Iterator[ast.expr]:
     """Yield what a file gives an attribute, or a buffer or parameter of that name."""
     tree = parsed(site.text)
     for node in ast.walk(tree) if tree else ():

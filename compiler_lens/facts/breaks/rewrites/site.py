@@ -26,8 +26,19 @@ _DEEPEST = 50  # statements around one another
 _ALL = "*"
 
 Change = tuple[ast.expr, str]  # what stands there now, what to write there
-Dtypes = Mapping[str, frozenset[str]]  # by a tensor's name, `x` or `self.table`: those that it was seen with
-SeenTensors = Mapping[str, Mapping[int, Dtypes]]  # by file and a function's first line
+
+
+class Seen(Struct, frozen=True):
+    """What torch asked of a tensor when it compiled a function."""
+
+    dtype: str  # "float32"; empty where it did not say
+    dims: int | None = None  # how many dimensions
+    line: int = 0  # from where on: that of a break before it
+    is_contiguous: bool = True  # as far as torch said
+
+
+SeenNames = Mapping[str, frozenset[Seen]]  # by a tensor's name, `x` or `self.table`
+SeenTensors = Mapping[str, Mapping[int, SeenNames]]  # by file and a function's first line
 NOTHING_SEEN: SeenTensors = MappingProxyType({})
 
 
@@ -53,7 +64,7 @@ class Site(Struct, frozen=True):
     imports_torch: bool = True
     arrays: frozenset[str] = frozenset()  # names that may be arrays of NumPy's
     given_otherwise: frozenset[str] = frozenset()  # parameters that another call gives what is no tensor
-    dtypes: Dtypes = MappingProxyType({})
+    seen: SeenNames = MappingProxyType({})
 
     @property
     def has_torch_at_top(self) -> bool:
@@ -84,8 +95,7 @@ class Site(Struct, frozen=True):
 
     def lines(self, changes: Sequence[Change] = ()) -> list[str]:
         """Return the statement's lines, dedented, with parts of them changed."""
-        first, *rest = self.edited(self.statement, changes).split("\n")
-        return [first, *(line[self.statement.col_offset :] for line in rest)]
+        return self.dedented(self.statement, changes)
 
     def rewrite(
         self, after: Sequence[str], needs: str = "", *, last: ast.stmt | None = None, is_complete: bool = True
@@ -113,6 +123,11 @@ class Site(Struct, frozen=True):
     def edit(self, changes: Sequence[Change], needs: str = "") -> Rewrite | None:
         """Return a suggestion that changes parts of the statement and keeps the rest as it is."""
         return self.rewrite(self.lines(changes), needs) if changes else None
+
+    def dedented(self, node: ast.stmt, changes: Sequence[Change] = ()) -> list[str]:
+        """Return the lines of a statement as if it stood at the margin, with parts of it changed."""
+        first, *rest = self.edited(node, changes).split("\n")
+        return [first, *(line[node.col_offset :] for line in rest)]
 
     def head(self, statement: ast.For | ast.While | ast.If | ast.With) -> tuple[str, ...]:
         """Return the lines of a loop, or a branch, before its body, dedented; empty if they hold more than that."""
@@ -160,13 +175,37 @@ class Site(Struct, frozen=True):
 
     def dtype_of(self, name: str) -> str:
         """Return the one dtype that a name was always seen with, as it is in the whole function; empty if not known."""
-        found, first = self.dtypes.get(name, frozenset()), name.partition(".")[0]
+        found, first = {one.dtype for one in self.seen.get(name, ())}, name.partition(".")[0]
         is_given = self.function is not None and first in parameters(self.function) and first not in self.uses().stores
-        return next(iter(found)) if is_given and len(found) == 1 and first not in self.given_otherwise else ""
+        return found.pop() if is_given and len(found) == 1 and first not in self.given_otherwise else ""
+
+    def dims_of(self, name: str) -> int | None:
+        """Return the number of dimensions that a name has at the line, as torch saw it last; None if not known."""
+        return _only({one.dims for one in self.seen_last(name)})
+
+    def seen_last(self, name: str) -> list[Seen]:
+        """Return what torch saw of a name last before the line, or next after it if it is the same one."""
+        seen = self.seen.get(name, ())
+        last = max((one.line for one in seen if one.line <= self.line), default=None)
+        if last is None:
+            last = min((one.line for one in seen), default=0)
+            if any(self.line <= line <= last for line in self.uses().stores.get(name, ())):
+                return []
+        return [one for one in seen if one.line == last]
+
+    def dims_after(self, name: str, line: int) -> int | None:
+        """Return the number of dimensions that a name has next after a line; None where torch did not see it there."""
+        seen = [one for one in self.seen.get(name, ()) if one.line > line]
+        first = min((one.line for one in seen), default=0)
+        return _only({one.dims for one in seen if one.line == first})
 
     def is_tensor(self, node: ast.expr) -> bool:
         """Return whether an expression is a tensor for sure."""
         return is_tensor(node, self.tensors, self.arrays)
+
+
+def _only(found: set[int | None]) -> int | None:
+    return next(iter(found)) if len(found) == 1 else None
 
 
 def site_at(sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN) -> Site | None:
@@ -204,7 +243,7 @@ def only_line(text: str, code: str) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
-def _in_file(text: str, line: int, seen: Mapping[int, Dtypes]) -> Site | None:
+def _in_file(text: str, line: int, seen: Mapping[int, SeenNames]) -> Site | None:
     tree = parsed(text)
     body: Sequence[ast.stmt] = tree.body if tree else ()
     function: Function | None = None
@@ -228,8 +267,8 @@ def _in_file(text: str, line: int, seen: Mapping[int, Dtypes]) -> Site | None:
     torch = _torch_name(tuple(scopes))
     begin = first_line(function)
     otherwise = given_otherwise(tree, function)
-    dtypes = seen.get(function.lineno, seen.get(begin, MappingProxyType({})))
-    known = frozenset(name for name in dtypes if "." not in name) - otherwise
+    names = seen.get(function.lineno, seen.get(begin, MappingProxyType({})))
+    known = frozenset(name for name in names if "." not in name) - otherwise
     of_numpy = arrays(tree, function, known)
     return Site(
         text,
@@ -243,7 +282,7 @@ def _in_file(text: str, line: int, seen: Mapping[int, Dtypes]) -> Site | None:
         bool(torch),
         of_numpy,
         otherwise,
-        dtypes,
+        names,
     )
 
 

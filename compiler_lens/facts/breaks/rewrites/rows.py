@@ -1,0 +1,470 @@
+"""Rows that a mask chooses and that end in sums: all rows, and a mask where they are added up."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.breaks.rewrites import syntax
+from compiler_lens.facts.breaks.rewrites.assignments import is_repeatable
+from compiler_lens.facts.breaks.rewrites.groups import places_of
+from compiler_lens.facts.breaks.rewrites.masks import is_mask
+from compiler_lens.facts.breaks.rewrites.ranks import given, rank
+from compiler_lens.facts.breaks.rewrites.site import Site
+from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, loads, of_torch
+from compiler_lens.recording.model import BreakCause
+
+# Functions of torch.nn.functional that reduce what they compute of each element, by the module that calls them.
+_LOSSES = {
+    "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "HuberLoss": "huber_loss", "L1Loss": "l1_loss", "MSELoss": "mse_loss", "SmoothL1Loss": "smooth_l1_loss",
+    "PoissonNLLLoss": "poisson_nll_loss", "SoftMarginLoss": "soft_margin_loss",
+}  # fmt: skip
+_OF_CLASSES = frozenset({"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"})  # leave out a target of -100
+_ENDS = {"max": 'float("-inf")', "min": 'float("inf")', "amax": 'float("-inf")', "amin": 'float("inf")'}
+_ALONG = frozenset({
+    "all", "amax", "amin", "any", "argmax", "argmin", "cosine_similarity", "logsumexp", "max", "mean", "median", "min",
+    "norm", "prod", "std", "sum", "var", "vector_norm",
+})  # one number of all that is along a dimension  # fmt: skip
+_KEEP = frozenset({"cumsum", "flip", "log_softmax", "normalize", "roll", "softmax", "sort"})  # with a dimension
+_OTHER_SHAPES = frozenset({
+    "expand", "expand_as", "flatten", "gather", "index_select", "item", "masked_select", "matmul", "nonzero", "permute",
+    "repeat", "repeat_interleave", "reshape", "scatter", "squeeze", "stack", "t", "tolist", "topk", "transpose",
+    "unflatten", "unique", "view",
+})  # fmt: skip
+_MOST = 40  # statements
+_PRICE = (
+    "all rows are computed, chosen or not; a gradient is nan where a row that is not chosen has no finite value or"
+    " slope"
+)
+_FILLED = "all rows are computed, those that are not chosen with zeros"
+
+
+class _NotRows(Exception):
+    """What is done with the rows is more than sums of what is computed of each."""
+
+
+class _Rows(Struct, frozen=True):
+    """A value of which the first dimension is over the rows that were chosen."""
+
+    more: int | None  # its dimensions after that one, where known
+
+
+class _Mask(Struct, frozen=True):
+    """What chooses rows."""
+
+    node: ast.expr
+    name: str = ""  # of the places where it is true
+
+    def chooses(self, index: ast.AST) -> bool:
+        """Whether an index is this one."""
+        return isinstance(index, ast.Name) and index.id == self.name if self.name else _alike(index, self.node)
+
+    def names(self) -> frozenset[str]:
+        """Return the names that are to stay what they are."""
+        return frozenset({self.name} if self.name else (n.id for n in ast.walk(self.node) if isinstance(n, ast.Name)))
+
+
+def weighed(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Compute `loss(x[m], y[m]).mean()` for all rows, of which those that `m` chooses count."""
+    return _weighed(site, cause, is_filled=False)
+
+
+def weighed_and_filled(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Compute the same with zeros in place of the other rows, which may hold what the computation is not made for."""
+    return _weighed(site, cause, is_filled=True)
+
+
+def _weighed(site: Site, cause: BreakCause, *, is_filled: bool) -> Rewrite | None:
+    if "aten.nonzero" not in cause.context or not isinstance(site.statement, SIMPLE) or site.function is None:
+        return None
+    mask = _chosen(site)
+    if mask is None or any(map(site.escapes, mask.names())):
+        return None
+    before = (n for n in ast.walk(site.function) if isinstance(n, ast.Subscript) and n.lineno < site.statement.lineno)
+    if any(mask.chooses(one.slice) for one in before):  # which is the one to begin with
+        return None
+    statements = _until_unread(site, mask)
+    with suppress(_NotRows):
+        reader = _Reader(site, mask, is_filled=is_filled)
+        lines = [line for one in statements for line in reader.lines(one)]
+        lines = reader.wide_masks() + lines if not mask.name else [*lines[:1], *reader.wide_masks(), *lines[1:]]
+        later = site.following[len(statements) - 1 :]
+        if reader.has_sums and not any(loads(one, name) for one in later for name in reader.rows):
+            return site.rewrite(lines, _FILLED if is_filled else _PRICE, last=statements[-1])
+    return None
+
+
+def _chosen(site: Site) -> _Mask | None:
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name)])], value=value):
+            mask = places_of(value)
+            if mask is not None:
+                return _Mask(mask, name) if rank(site, mask) in (None, 1) else None
+    for node in ast.walk(site.statement):
+        match node:
+            case ast.Subscript(slice=ast.expr() as mask):
+                pass
+            case ast.Call(func=ast.Attribute(attr="masked_select"), args=[*_, mask]):
+                pass
+            case _:
+                continue
+        seen = {one.dtype for one in site.seen.get(mask.id, ())} if isinstance(mask, ast.Name) else set[str]()
+        if (seen == {"bool"} or is_mask(site, mask)) and is_repeatable(site, mask):
+            return _Mask(mask)
+    return None
+
+
+def _until_unread(site: Site, mask: _Mask) -> list[ast.stmt]:
+    """Return the statement and those after it, to the last that has to do with the rows."""
+    statements = [site.statement, *site.following[:_MOST]]
+    read, last = {mask.name}, 0
+    for number, one in enumerate(statements):
+        nodes = list(ast.walk(one))
+        if any((isinstance(n, ast.Name) and n.id in read) or mask.chooses(n) for n in nodes):
+            last = number
+            is_of_rows = any(isinstance(n, ast.Subscript) and mask.chooses(n.slice) for n in nodes)
+            is_of_rows |= any(isinstance(n, ast.Name) and n.id in read - {mask.name} for n in nodes)
+            names = (n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+            read |= {*names} if is_of_rows else set()
+    return statements[: last + 1]
+
+
+class _Reader:
+    """Statements, read from the first to the last: which names hold rows, and what to write instead."""
+
+    def __init__(self, site: Site, mask: _Mask, *, is_filled: bool) -> None:
+        self.has_sums = False
+        self.rows: dict[str, _Rows] = {}
+        self._site, self._mask, self._fixed = site, mask, mask.names()
+        self._is_filled = is_filled
+        self._wide: dict[int, str] = {}
+        self._text = mask.name or site.atom(mask.node)
+        self._dims = 1 if mask.name else rank(site, mask.node)
+        self._new: dict[ast.AST, Callable[[], str]] = {}
+
+    def lines(self, one: ast.stmt) -> list[str]:
+        """Return what to write for a statement. Raise `_NotRows` where the rows are used otherwise."""
+        if one is self._site.statement and self._mask.name:
+            return [f"{self._mask.name} = {self._site.source(self._mask.node)}"]
+        self._statement(one)
+        written = self._site.dedented(one, [(n, self._new[n]()) for n in self._outermost(one)])
+        match one:
+            case ast.Assign(targets=[target]) if written == [f"{ast.unparse(target)} = {ast.unparse(target)}"]:
+                return []
+            case ast.Assign(targets=[ast.Tuple(elts=names)]) if (
+                len(written) == 1 and written[0].split(" = ") == [", ".join(map(ast.unparse, names))] * 2
+            ):
+                return []
+        return written
+
+    def _outermost(self, node: ast.AST) -> Iterator[ast.expr]:
+        for inner in ast.iter_child_nodes(node):
+            if inner in self._new and isinstance(inner, ast.expr):
+                yield inner
+            else:
+                yield from self._outermost(inner)
+
+    def _written(self, node: ast.expr) -> str:
+        return self._new[node]() if node in self._new else self._inside(node)
+
+    def _inside(self, node: ast.expr) -> str:
+        return self._site.source(node, [(n, self._new[n]()) for n in self._outermost(node)])
+
+    # -- statements
+
+    def _statement(self, one: ast.stmt) -> None:
+        match one:
+            case ast.Assign(targets=[target], value=value):
+                self._assign(target, value)
+            case ast.AugAssign(target=ast.Name(id=name), value=value):
+                if self._read(value) and name not in self.rows:
+                    raise _NotRows
+            case ast.If(test=test, body=body, orelse=orelse):
+                self._whole(test)
+                before = dict(self.rows)
+                for inner in body:
+                    self._statement(inner)
+                after, self.rows = self.rows, before
+                for inner in orelse:
+                    self._statement(inner)
+                self.rows = {**after, **self.rows}
+            case ast.Return(value=ast.expr() as value) | ast.Expr(value=value) | ast.AugAssign(value=value):
+                self._whole(value)
+            case _:
+                if any(isinstance(n, ast.Name) and (n.id in self.rows or self._mask.chooses(n)) for n in ast.walk(one)):
+                    raise _NotRows
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        targets, kinds = [target], list[_Rows | None]()
+        match target, value:
+            case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+                kinds = [self._read(one) for one in values]
+            case ast.Tuple(elts=targets), _:
+                kinds = [_Rows(None) if self._read(value) else None] * len(targets)
+            case _:
+                kinds = [self._read(value)]
+        for one, rows in zip(targets, kinds, strict=False):
+            name = one.id if isinstance(one, ast.Name) else ""
+            if name in self._fixed or (rows and not name):
+                raise _NotRows
+            self.rows.pop(name, None)
+            if rows:
+                seen = self._site.dims_after(name, target.end_lineno or 0)
+                self.rows[name] = rows if rows.more is not None or not seen else _Rows(seen - 1)
+
+    # -- expressions
+
+    def _whole(self, node: ast.AST) -> None:
+        if self._read(node):
+            raise _NotRows
+
+    def _of(self, nodes: Iterable[ast.AST]) -> _Rows | None:
+        found = [rows for one in nodes if (rows := self._read(one))]
+        return _Rows(max((one.more for one in found if one.more is not None), default=None)) if found else None
+
+    def _read(self, node: ast.AST) -> _Rows | None:
+        """Take an expression in; return what it has of the rows."""
+        match node:
+            case ast.Name(id=name):
+                if name == self._mask.name:
+                    raise _NotRows
+                return self.rows.get(name)
+            case ast.Subscript(value=value, slice=index):
+                return self._subscript(node, value, index)
+            case ast.Call():
+                return self._call(node)
+            case ast.Attribute(value=value, attr=name):
+                rows = self._read(value)
+                if rows and name not in ("dtype", "device", "values", "indices"):
+                    raise _NotRows
+                return rows if name in ("values", "indices") else None
+            case ast.BinOp(op=ast.MatMult()) | ast.BoolOp() | ast.IfExp() | ast.Lambda() | ast.JoinedStr():
+                self._whole_parts(node)
+                return None
+            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+                self._whole_parts(node)
+                return None
+        return self._of(ast.iter_child_nodes(node))
+
+    def _whole_parts(self, node: ast.AST) -> None:
+        for one in ast.iter_child_nodes(node):
+            self._whole(one)
+
+    def _subscript(self, node: ast.Subscript, value: ast.expr, index: ast.expr) -> _Rows | None:
+        if self._is_count(value, "shape") and ast.unparse(index) == "0":
+            self._counted(node)
+            return None
+        if self._mask.chooses(index):
+            self._whole(value)
+            dims = rank(self._site, value)
+            chosen = _Rows(None if dims is None or self._dims is None else dims - self._dims)
+            self._new[node] = lambda: self._of_all(node, value, chosen)
+            return chosen
+        rows = self._read(value)
+        if rows is None:
+            self._whole(index)
+            return None
+        if isinstance(value, ast.Call) and syntax.gives_several(value) and isinstance(index, ast.Constant):
+            return rows
+        match index:
+            case ast.Tuple(elts=[ast.Slice(lower=None, upper=None, step=None), *rest]) if self._dims == 1:
+                pass
+            case ast.Tuple(elts=[ast.Constant(value=first), *rest]) if first is Ellipsis:
+                pass
+            case _:
+                raise _NotRows
+        self._whole_parts(index)
+        more = [0 if isinstance(n, (ast.Slice, ast.List)) else 1 if ast.unparse(n) == "None" else -1 for n in rest]
+        return _Rows(None if rows.more is None else rows.more + sum(more))
+
+    def _of_all(self, node: ast.expr, value: ast.expr, rows: _Rows) -> str:
+        """Return what to write for rows: all of them."""
+        if self._is_filled and rows.more is not None:
+            return f"{self._site.torch}.where({self._mask_of(rows)}, {self._written(value)}, 0)"
+        is_dense = all(one.is_contiguous for one in self._site.seen_last(dotted(value)))
+        return self._written(value) + ("" if is_dense or not self._is_given(node) else ".contiguous()")
+
+    def _mask_of(self, rows: _Rows) -> str:
+        """Return the mask with as many dimensions as a value of the rows has."""
+        if not rows.more:
+            return self._text
+        return self._wide.setdefault(rows.more, self._site.free("rows" if rows.more == 1 else f"rows_{rows.more}"))
+
+    def wide_masks(self) -> list[str]:
+        """Return the lines that give names to the mask with more dimensions."""
+        return [
+            f"{name} = {self._text}" + (".unsqueeze(-1)" if more == 1 else f"[...{', None' * more}]")
+            for more, name in self._wide.items()
+        ]
+
+    def _is_given(self, node: ast.expr) -> bool:
+        """Whether an expression is given to a function of the user's own."""
+        call = self._site.parents().get(node)
+        return isinstance(call, ast.Call) and not of_torch(call) and node is not call.func
+
+    def _call(self, node: ast.Call) -> _Rows | None:
+        if any(self._is_count(node, how) for how in ("numel", "nelement", "len", "size")):
+            self._counted(node)
+            return None
+        if called(node) == "max" and isinstance(node.func, ast.Name) and len(node.args) == 2:
+            self._at_least(node, *node.args)
+            return None
+        if called(node) == "masked_select" and any(map(self._mask.chooses, node.args)):
+            value = node.args[0] if of_torch(node) else _owner(node)
+            self._whole(value)
+            self._new[node] = lambda: self._written(value)
+            return _Rows(0)
+        first = [] if of_torch(node) or not isinstance(node.func, ast.Attribute) else [node.func.value]
+        of_first = self._of(first)
+        of_args = self._of([*node.args, *(k.value for k in node.keywords)])
+        if of_first is None and of_args is None:
+            return None
+        rows = self._of_several(of_first, of_args)
+        loss = called(node) if of_torch(node) else self._module(node)
+        if loss in _OF_CLASSES or loss in _LOSSES or loss in _LOSSES.values():
+            return self._loss(node, loss, rows)
+        if not of_torch(node) and of_first is None:
+            return _Rows(None)  # a function of the user's own, with rows among its arguments
+        return self._operator(node, rows, [*first, *node.args])
+
+    @staticmethod
+    def _of_several(*several: _Rows | None) -> _Rows:
+        return _Rows(max((one.more for one in several if one and one.more is not None), default=None))
+
+    def _is_count(self, node: ast.expr, how: str) -> bool:
+        """Whether an expression is how many rows were chosen, in one of the ways to ask for it."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr="shape"):
+                is_asked = how == "shape"
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr), args=args):
+                is_asked = how == attr and list(map(ast.unparse, args)) == (["0"] if how == "size" else [])
+            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+                is_asked = how == "len"
+            case _:
+                return False
+        is_flat = how in ("shape", "len", "size") or name == self._mask.name
+        return is_asked and (name == self._mask.name or (name in self.rows and (is_flat or not self.rows[name].more)))
+
+    def _counted(self, node: ast.expr) -> None:
+        self._new[node] = lambda: f"{self._text}.sum()"
+
+    def _at_least(self, node: ast.Call, counted: ast.expr, least: ast.expr) -> None:
+        self._whole(counted)
+        self._whole(least)
+        if counted in self._new:
+            self._new[node] = lambda: f"{self._written(counted)}.clamp(min={self._site.source(least)})"
+
+    def _operator(self, node: ast.Call, rows: _Rows, given: Sequence[ast.expr]) -> _Rows | None:
+        name, dim = called(node), _dim(node)
+        if name in _ALONG and dim is None:
+            self._over_all(node, name, given, rows)
+            return None
+        if name in _ALONG or name in _KEEP or name in ("cat", "concat", "unsqueeze", "squeeze"):
+            along = dim if dim is not None else -1 if name in _KEEP and name == "normalize" else 0
+            if along == 0 or (along > 0 and self._dims != 1):
+                raise _NotRows
+            is_kept = any(k.arg == "keepdim" and ast.unparse(k.value) == "True" for k in node.keywords)
+            is_less = (name in _ALONG and not is_kept) or name == "squeeze"
+            more = 0 if name == "unsqueeze" and rows.more is None else rows.more
+            return _Rows(None if more is None else more - is_less + (name == "unsqueeze"))
+        if name in ("view", "reshape") and self._dims == 1 and len(given) > 2 and ast.unparse(given[1]) == "-1":
+            return _Rows(len(given) - 2)
+        if name in _OTHER_SHAPES:
+            raise _NotRows
+        return rows
+
+    def _over_all(self, node: ast.Call, name: str, given: Sequence[ast.expr], rows: _Rows) -> None:
+        if name not in ("sum", "mean", *_ENDS) or len(given) != 1 or node.keywords:
+            raise _NotRows
+        self._new[node] = lambda: self._sum(node, self._written(given[0]), rows, name)
+        self.has_sums = True
+
+    def _sum(self, node: ast.Call, text: str, rows: _Rows, name: str) -> str:
+        where = f"{self._site.torch}.where({self._mask_of(rows)}, {text}, {_ENDS.get(name, '0')})"
+        if name != "mean":
+            return f"{where}.{name}()"
+        parent = self._site.parents().get(node)
+        mean = f"{where}.mean() * ({self._text}.numel() / {self._text}.sum())"
+        mean = mean if rows.more else f"{where}.sum() / {self._text}.sum()"
+        return mean if isinstance(parent, (ast.stmt, ast.Call, ast.keyword, ast.Tuple)) else f"({mean})"
+
+    def _module(self, node: ast.Call) -> str:
+        """Return of which class a module of the object is that a call calls; empty where that does not show."""
+        match node.func:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                made = {called(one) for one in given(self._site, name)}
+                return made.pop() if len(made) == 1 else ""
+        return ""
+
+    def _loss(self, node: ast.Call, loss: str, rows: _Rows) -> _Rows | None:
+        reduction = next((k for k in node.keywords if k.arg == "reduction"), None)
+        how = reduction.value.value if reduction and isinstance(reduction.value, ast.Constant) else "mean"
+        if loss in _OF_CLASSES and how in ("mean", "sum"):
+            self._leaving_out(node)
+            return None
+        if reduction and how == "none":
+            if loss in _OF_CLASSES and self._dims != 1:
+                raise _NotRows
+            return rows if loss not in _OF_CLASSES else _Rows(0)
+        if how not in ("mean", "sum") or loss in _OF_CLASSES or len(node.args) < 2:
+            raise _NotRows
+        self._new[node] = lambda: self._sum(node, self._each(node, loss, reduction), rows, str(how))
+        self.has_sums = True
+        return None
+
+    def _each(self, node: ast.Call, loss: str, reduction: ast.keyword | None) -> str:
+        """Return a loss with one value for each element."""
+        others = [k for k in node.keywords if k is not reduction]
+        named = [f"{k.arg}={self._written(k.value)}" for k in others]
+        by_module = f"{self._site.torch}.nn.functional.{_LOSSES.get(loss, loss)}"
+        function = self._site.source(node.func) if of_torch(node) else by_module
+        given = ", ".join([*map(self._written, node.args), *named, 'reduction="none"'])
+        return f"{function}({given})"
+
+    def _leaving_out(self, node: ast.Call) -> None:
+        """Let a loss of classes leave out the rows that are not chosen."""
+        if len(node.args) != 2 or any(k.arg in ("ignore_index", "weight") for k in node.keywords):
+            raise _NotRows
+        scores, target = node.args
+        is_flat = self._dims == 1
+        left_out = f".masked_fill(~{self._text}, -100)"
+        self._new[scores] = self._after(scores, "" if is_flat else ".flatten(0, -2)")
+        self._new[target] = self._after(target, left_out + ("" if is_flat else ".flatten()"))
+        self.has_sums = True
+
+    def _after(self, node: ast.expr, more: str) -> Callable[[], str]:
+        before = self._new.get(node)
+        return lambda: f"{before() if before else _bracketed(node, self._inside(node))}{more}"
+
+
+def _bracketed(node: ast.expr, text: str) -> str:
+    return text if isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript)) else f"({text})"
+
+
+def _owner(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
+
+
+def _dim(call: ast.Call) -> int | None:
+    """Return the dimension that a call names; None where it names none."""
+    named = next((k.value for k in call.keywords if k.arg in ("dim", "axis")), None)
+    place = {"norm": 1, "normalize": 2, "cosine_similarity": 2}.get(called(call), 0) + of_torch(call)
+    place -= called(call) in ("normalize", "cosine_similarity")
+    node = named if named is not None else call.args[place] if len(call.args) > place else None
+    if node is None:
+        return 1 if called(call) in ("normalize", "cosine_similarity") else None
+    with suppress(ValueError):
+        found = ast.literal_eval(node)
+        found = min(found, key=lambda one: one >= 0, default=None) if isinstance(found, tuple) else found
+        if isinstance(found, int):
+            return found
+    raise _NotRows
+
+
+def _alike(one: ast.AST, other: ast.AST) -> bool:
+    return ast.dump(one) == ast.dump(other)
