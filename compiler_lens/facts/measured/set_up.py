@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_text, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_text, parameters
 from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.collected import has_lines
-from compiler_lens.facts.measured.own_state import module_around
+from compiler_lens.facts.measured.own_state import class_around, derived, is_module
 from compiler_lens.facts.measured.reached import free, identifiers
 
 EAGERLY = "{eagerly}"  # in lines before a call: that call, of which nothing is compiled
@@ -59,7 +59,7 @@ def setting_up(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     lines, statement = text.split("\n"), site.statement
     pad = " " * statement.col_offset
     lines[statement.lineno - 1 : statement.end_lineno] = [f"{pad}{one}".rstrip() for one in written.after]
-    names = [n for n in ast.walk(found.test) if isinstance(n, ast.Name)]
+    names = [n for n in ast.walk(found.test) if isinstance(n, ast.Name) and n.id == "self"]
     here = site.source(found.test, [(n, module) for n in names])
     is_open = _negated(found.test, here) if found.is_done else here
     return "\n".join(lines), [
@@ -78,25 +78,35 @@ def _found(text: str, line: int) -> SetUp | None:
     method = site.function if site else None
     if site is None or tree is None or not isinstance(method, ast.FunctionDef) or not has_lines(site, site.statement):
         return None
-    owner = module_around(tree, method)
+    owner = _module(tree, method)
     match site.statement:
         case ast.If(test=test, body=body, orelse=[]) if owner:
             is_done = len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is None
         case _:
             return None
     flags = [n for n in ast.walk(test) if isinstance(n, ast.Attribute) and _is_buffer(owner, n.attr)]
-    is_own = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} == {"self"} and len(flags) == 1
+    is_own = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)} - {"bool", "int"} == {"self"} and len(flags) == 1
     if not is_own or is_done is not (_asks_for(test) is True) or _asks_for(test) is None:
         return None
     flag, part = flags[0].attr, method.body if is_done else body
     mentions = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == flag]
-    within = {n for one in (*part, test) for n in ast.walk(one)}
+    made = [n for n in ast.walk(owner) if isinstance(n, ast.Assign) and _makes(n) == flag]
+    within = {n for one in (*part, test, *made) for n in ast.walk(one)}
     is_first = not is_done or site.statement in [one for one in method.body if not is_text(one)][:1]
     is_closed = (
         is_first and all(n in within for n in mentions) and any(_sets(n, flag) for one in part for n in ast.walk(one))
     )
     returns = any(isinstance(n, ast.Return) and n.value for one in part for n in ast.walk(one))
     return SetUp(site, owner, test, is_done) if is_closed and not returns else None
+
+
+def _module(tree: ast.Module, method: ast.FunctionDef) -> ast.ClassDef | None:
+    """Return the module whose method one is, also where others derive from it, as long as it is theirs as well."""
+    owner = class_around(tree, method)
+    if owner is None or not is_module(owner):
+        return None
+    named = (n for one in derived(tree, owner) for n in one.body if isinstance(n, ast.FunctionDef))
+    return owner if all(n.name != method.name for n in named) else None
 
 
 def _asks_for(test: ast.expr) -> bool | None:
@@ -121,13 +131,29 @@ def _asks_for(test: ast.expr) -> bool | None:
 
 
 def _is_buffer(owner: ast.ClassDef, name: str) -> bool:
-    """Return whether a module registers a buffer of that name, which says no at first."""
-    for call in calls_in(owner):
-        match call:
+    """Return whether a module has a buffer, or a parameter, of that name, which says no at first."""
+    for node in ast.walk(owner):
+        match node:
             case ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=key), value, *_]):
-                if key == name and isinstance(value, ast.Call) and called(value) in _MADE:
-                    return all(not n.value for n in _constants(value) if isinstance(n.value, (bool, int, float)))
+                pass
+            case ast.Assign(value=ast.Call(args=[value, *_])) if (key := _makes(node)):
+                pass
+            case _:
+                continue
+        if key == name and isinstance(value, ast.Call) and called(value) in _MADE:
+            return all(not n.value for n in _constants(value) if isinstance(n.value, (bool, int, float)))
     return False
+
+
+def _makes(one: ast.Assign) -> str:
+    """Return the name of a parameter, or a buffer, that a module is given; empty of anything else."""
+    match one:
+        case ast.Assign(
+            targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)],
+            value=ast.Call(func=ast.Attribute(attr="Parameter" | "Buffer")),
+        ):
+            return name
+    return ""
 
 
 def _constants(made: ast.Call) -> Iterator[ast.Constant]:
@@ -142,5 +168,5 @@ def _sets(node: ast.AST, flag: str) -> bool:
         case ast.Call(func=ast.Attribute(value=of, attr=name)) if name in _WRITTEN:
             return dotted(of) in (f"self.{flag}", f"self.{flag}.data")
         case ast.Subscript(value=of, ctx=ast.Store()):
-            return dotted(of) == f"self.{flag}"
+            return dotted(of) in (f"self.{flag}", f"self.{flag}.data")
     return False

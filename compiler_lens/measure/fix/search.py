@@ -571,9 +571,10 @@ class Search:
         found = self._states.get(same) or self._try(self._states[best.offers], tuple(hidden))
         if found is None or found.observed.whole_cost > best.observed.whole_cost:
             return best
-        place, is_equal = self._place(same), found.observed.results is best.observed.results
+        # The same texts may have been tried as other changes.
+        place, is_equal = self._place(found.offers), found.observed.results is best.observed.results
         self._tried[place] = replace(self._tried[place], helps=is_equal)
-        return self._tried[place] if self._is_confirmed(same) else best
+        return self._tried[place] if self._is_confirmed(found.offers) else best
 
     def _helped(self) -> Iterable[Offer]:
         """Return what compiled more when it was made, each once, but last resorts."""
