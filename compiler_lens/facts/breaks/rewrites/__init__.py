@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
-from compiler_lens.facts.breaks.rewrites.both import both_sides
+from compiler_lens.facts.breaks.rewrites.both import both_sides, needless
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
 from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
 from compiler_lens.facts.breaks.rewrites.elements import taken
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
+from compiler_lens.facts.breaks.rewrites.lists import masked_list
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
 from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled
 from compiler_lens.facts.breaks.rewrites.put_off import allows
@@ -21,6 +22,7 @@ from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only,
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.facts.breaks.rewrites.tells import words_for
 from compiler_lens.facts.breaks.rewrites.texts import one_text
+from compiler_lens.facts.breaks.rewrites.tokens import named_elements
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -100,10 +102,16 @@ _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
 # What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone. Of each group the first
 # rule that knows the statement answers.
 _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
-    "Data-dependent branching": ((guarded_branching, early_return, filled), (both_sides,)),
-    "Dynamic shape operator": ((weighed,), (weighed_and_filled,)),
+    "Data-dependent branching": (
+        (guarded_branching, early_return, filled),
+        (needless, masked_list, both_sides),
+        (named_elements,),
+    ),
+    "Dynamic shape operator": ((weighed,), (weighed_and_filled,), (named_elements,)),
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": ((named_elements,),),
+    "Tensor.tolist() with non-integer tensor": ((named_elements,),),
     "Failed to trace builtin operator": ((calls.printed_in_the_graph,),),
-    "Data dependent operator": ((calls.number_for_training,),),
+    "Data dependent operator": ((calls.number_for_training,), (named_elements,)),
     "Attempted to call function marked as skipped": ((calls.number_for_training,),),
     "torch.* op returned non-Tensor": ((calls.other_kernels,),),
     "Unsupported context manager": ((calls.other_kernels,),),

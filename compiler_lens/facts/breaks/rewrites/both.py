@@ -1,4 +1,4 @@
-"""Both sides of a branch, computed by whatever functions they call, and what is chosen of them: for a trial to judge."""
+"""Both sides of a branch, computed by whatever functions they call, and a choice: for a trial to judge."""
 
 from __future__ import annotations
 
@@ -9,17 +9,24 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
-from compiler_lens.facts.breaks.rewrites.assignments import has_effect
+from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, has_effect
 from compiler_lens.facts.breaks.rewrites.branches import tensor_test
 from compiler_lens.facts.breaks.rewrites.groups import stays_in
-from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import dotted
+from compiler_lens.facts.breaks.rewrites.nothing import any_of
+from compiler_lens.facts.breaks.rewrites.site import Site
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = (
     "both sides are computed at each call: neither may raise, or have no finite gradient, where the other one is meant"
 )
 _MOST = 20  # statements
+_ON_A_TENSOR = "TensorVariable"  # in what torch says of a jump: the test is one tensor, not a part of it
+_IN_PLACE = frozenset({
+    "add_", "addcdiv_", "addcmul_", "clamp_", "clamp_max_", "clamp_min_", "div_", "lerp_", "masked_fill_", "mul_",
+    "neg_", "sub_",
+})  # fmt: skip
+_ONE_BY_ONE = frozenset({"mul_", "div_"})  # by 1 nothing
 
 
 class _Side(Struct, frozen=True):
@@ -27,35 +34,148 @@ class _Side(Struct, frozen=True):
 
     lines: tuple[str, ...]
     names: dict[str, str]  # by the target's text: what holds it
+    written: frozenset[str]  # those that are changed in place
 
 
 def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:
     """Compute what is under `if test:`, and under its `else:`, at each call, and choose by torch.where."""
     match site.statement:
         case ast.If(test=asked, body=body, orelse=orelse) if not site.edited(site.statement).startswith("elif"):
-            pass
+            test = tensor_asked(site, cause, asked)
         case _:
             return None
-    test = tensor_test(site, cause, asked)
-    statements = [*body, *orelse]
-    is_simple = all(isinstance(one, (ast.Assign, ast.AugAssign)) for one in statements) and len(statements) <= _MOST
-    if not test or not is_simple or any(map(has_effect, _calls(statements))):
+    if not test or len(body) + len(orelse) > _MOST:
         return None
+    if not orelse and (scaled := _scaled(site, body, test)):
+        return scaled
+    if shaped := _reduced(site, body, orelse, test):
+        return shaped
     first, second = _side(site, body, "if"), _side(site, orelse, "else")
-    if first is None or second is None or (orelse and first.names.keys() != second.names.keys()):
+    if first is None or second is None or not first.names:
         return None
-    if not first.names or not all(_is_there(site, name) for name in first.names if not orelse):
+    fits = first.names.keys() == second.names.keys() if orelse else all(_is_there(site, one) for one in first.names)
+    if not fits:
         return None
-    asks = site.free(_named(asked))
-    chosen = [
-        f"{target} = {site.torch}.where({asks}, {name}, {second.names.get(target, target)})"
-        for target, name in first.names.items()
-    ]
+    asks = _named(site, asked)
+    chosen = []
+    for target, name in first.names.items():
+        value = f"{site.torch}.where({asks}, {name}, {second.names.get(target, target)})"
+        is_written = target in first.written | second.written
+        chosen.append(f"{target}.copy_({value})" if is_written else f"{target} = {value}")
     return site.rewrite([f"{asks} = {test}", *first.lines, *second.lines, *chosen], _PRICE)
 
 
-def _calls(statements: Sequence[ast.stmt]) -> Iterator[ast.Call]:
-    return (call for one in statements for call in syntax.calls_in(one))
+def needless(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Leave out `if m.any():` before what chooses by `m`: where that is nowhere true, all stays what it is."""
+    match site.statement:
+        case ast.If(test=test, body=body, orelse=[]) if not site.edited(site.statement).startswith("elif"):
+            mask = any_of(site, test)
+        case _:
+            return None
+    if mask is None or not all(_keeps(site, one, mask) for one in body):
+        return None
+    lines = [line for one in body for line in site.dedented(one)]
+    return site.rewrite(lines, "what is computed for none is computed at each call, and its gradient is zeros then")
+
+
+def _keeps(site: Site, one: ast.stmt, mask: ast.expr) -> bool:
+    """Whether a statement changes nothing that is asked for after the branch, where a mask is nowhere true."""
+    match one:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=of, attr="clone"))):
+            return dotted(of) == name
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(attr="where"), args=[chosen, _, kept])):
+            owner = target.value if isinstance(target, ast.Subscript) else target
+            is_kept = bool(dotted(owner)) and dotted(owner) == dotted(kept)
+            return (is_kept and _is_of(site, chosen, mask)) or _is_inner(site, target)
+        case ast.Assign(targets=[target]):
+            return _is_inner(site, target)
+    return False
+
+
+def _is_inner(site: Site, target: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and stays_in(site, site.statement, target.id)
+
+
+def _is_of(site: Site, chosen: ast.expr, mask: ast.expr) -> bool:
+    """Whether what chooses is a mask, or the same with more dimensions."""
+    value = site.value_of(chosen.id) if isinstance(chosen, ast.Name) else None
+    return any(ast.dump(n) == ast.dump(mask) for one in (chosen, value) if one for n in ast.walk(one))
+
+
+def tensor_asked(site: Site, cause: BreakCause, asked: ast.expr) -> str:
+    """Return a test as a bool tensor; empty where it is something else."""
+    if test := tensor_test(site, cause, asked):
+        return test
+    is_one = _ON_A_TENSOR in cause.context and isinstance(asked, (ast.Name, ast.Subscript, ast.Attribute, ast.Call))
+    return f"{site.atom(asked)}.bool()" if is_one else ""
+
+
+def _scaled(site: Site, body: Sequence[ast.stmt], test: str) -> Rewrite | None:
+    """Multiply by 1 where nothing is to be multiplied: `scale = …; for p in …: p.grad.mul_(scale)` under a branch."""
+    match body:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=value), *rest] if rest:
+            pass
+        case _:
+            return None
+    if not all(_only_scales(one, name) for one in rest) or not stays_in(site, site.statement, name):
+        return None
+    factor = f"{name} = {site.torch}.where({test}, {site.source(value)}, 1.0)"
+    lines = [line for one in rest for line in site.dedented(one)]
+    return site.rewrite([factor, *lines], "what was not to be multiplied is multiplied by 1")
+
+
+def _reduced(site: Site, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], test: str) -> Rewrite | None:
+    """Choose between what is made of two selections, where they are of other sizes: `loss[loss > t]`, or `loss[:n]`."""
+    match body, orelse:
+        case [ast.Assign(targets=[ast.Name(id=name)], value=one)], [ast.Assign(targets=[target], value=other)]:
+            if dotted(target) != name:
+                return None
+        case [ast.Assign(targets=[ast.Name(id=name) as target], value=one)], []:
+            other = _loaded(target)
+        case _:
+            return None
+    match site.following[:1]:
+        case (ast.Return(value=ast.expr() as value) as last,):
+            head = "return "
+        case (ast.Assign(targets=[ast.Name() as made], value=value) as last,):
+            head = f"{made.id} = "
+        case _:
+            return None
+    reads, selections = loads(value, name), [n for n in (one, other) if isinstance(n, ast.Subscript)]
+    later = [n for n in site.loads(name) if n.lineno > (last.end_lineno or 0)]
+    if len(reads) != 1 or not selections or (later and head != f"{name} = ") or site.around:
+        return None
+    asks, first, second = site.free("chosen"), site.free(f"{name}_if"), site.free(f"{name}_else")
+    lines = [
+        f"{asks} = {test}",
+        f"{first} = {site.source(value, [(reads[0], site.source(one))])}",
+        f"{second} = {site.source(value, [(reads[0], site.source(other))])}",
+        f"{head}{site.torch}.where({asks}, {first}, {second})",
+    ]
+    return site.rewrite(lines, _PRICE, last=last)
+
+
+def _only_scales(one: ast.stmt, name: str) -> bool:
+    """Whether a statement changes something only as far as a number is not 1."""
+    match one:
+        case ast.For(body=body, orelse=[]):
+            return not loads(one.iter, name) and all(_only_scales(inner, name) for inner in body)
+        case ast.If(test=test, body=body, orelse=[]):
+            return not loads(test, name) and all(_only_scales(inner, name) for inner in body)
+        case ast.Expr(value=ast.Call(args=[by], keywords=[]) as call):
+            return called(call) in _ONE_BY_ONE and _is_factor(by, name)
+        case ast.AugAssign(op=ast.Mult() | ast.Div(), value=by):
+            return _is_factor(by, name)
+    return False
+
+
+def _is_factor(by: ast.expr, name: str) -> bool:
+    match by:
+        case ast.Name(id=named):
+            return named == name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=named), attr="to")):
+            return named == name
+    return False
 
 
 def _is_there(site: Site, target: str) -> bool:
@@ -63,55 +183,109 @@ def _is_there(site: Site, target: str) -> bool:
     return not target.isidentifier() or site.defined_before(target)
 
 
-def _named(asked: ast.expr) -> str:
-    names = [n.id for n in ast.walk(asked) if isinstance(n, ast.Name) and n.id not in ("torch", "self")]
-    return f"has_{names[0]}" if names else "is_so"
+def _named(site: Site, asked: ast.expr) -> str:
+    mask = any_of(site, asked)
+    return site.free(f"has_{mask.id}" if isinstance(mask, ast.Name) else "chosen")
+
+
+class _Assigned(Struct, frozen=True):
+    """What a statement assigns, or changes in place."""
+
+    leaves: Sequence[ast.expr]
+    parts: Sequence[ast.expr]  # of what it computes
+    text: str  # of the value, with `{}` for each part
+    is_in_place: bool = False
 
 
 def _side(site: Site, body: Sequence[ast.stmt], suffix: str) -> _Side | None:
     """Return a side's statements with names of their own for what is asked for after them."""
-    renamed: dict[str, str] = {}  # by the name: in what follows it
     names: dict[str, str] = {}
+    written: set[str] = set()
     lines: list[str] = []
     for one in body:
-        changes: list[Change] = []
-        value = one.value if isinstance(one, (ast.Assign, ast.AugAssign)) else one
-        changes += [
-            (n, renamed[n.id]) for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in renamed
-        ]
-        for leaf in _leaves(one):
-            text = site.source(leaf)
-            if isinstance(leaf, ast.Name) and stays_in(site, site.statement, leaf.id):
+        found = _assigned(site, one)
+        if found is None or any(map(has_effect, (call for part in found.parts for call in syntax.calls_in(part)))):
+            return None
+        if len(found.parts) == len(found.leaves) and all(map(is_number, found.parts)):  # no name for a number
+            targets = [site.source(leaf) for leaf in found.leaves]
+            if not any(
+                _is_inner(site, leaf) or found.text != ", ".join("{}" for _ in targets) for leaf in found.leaves
+            ):
+                names |= {target: site.source(part) for target, part in zip(targets, found.parts, strict=True)}
                 continue
-            if not _is_plain(leaf):
-                return None
-            if isinstance(one, ast.AugAssign):
-                return None
-            names[text] = names.get(text) or site.free(f"{_word(text)}_{suffix}")
-            changes.append((leaf, names[text]))
-            if isinstance(leaf, ast.Name):
-                renamed[leaf.id] = names[text]
-        lines += site.dedented(one, changes)
-    return _Side(tuple(lines), names)
+        values = [site.source(part, [(n, names[dotted(n)]) for n in _outermost(part, names)]) for part in found.parts]
+        targets = []
+        for leaf in found.leaves:
+            target = site.source(leaf)
+            if not _is_inner(site, leaf):
+                if not _is_plain(site, leaf, found):
+                    return None
+                if found.is_in_place:
+                    written.add(target)
+                names[target] = names.get(target) or site.free(f"{_word(target)}_{suffix}")
+                target = names[target]
+            targets.append(target)
+        lines.append(f"{', '.join(targets)} = {found.text.format(*values)}")
+    return _Side(tuple(lines), names, frozenset(written))
 
 
-def _leaves(one: ast.stmt) -> list[ast.expr]:
+def _assigned(site: Site, one: ast.stmt) -> _Assigned | None:
     match one:
-        case ast.Assign(targets=[ast.Tuple(elts=leaves)]):
-            return leaves
-        case ast.Assign(targets=[target]) | ast.AugAssign(target=target):
-            return [target]
-    return []
+        case ast.Assign(targets=[ast.Tuple(elts=leaves)], value=ast.Tuple(elts=values)) if len(leaves) == len(values):
+            return _Assigned(leaves, values, ", ".join("{}" for _ in values))
+        case ast.Assign(targets=[ast.Tuple(elts=leaves)], value=value):
+            return _Assigned(leaves, [value], "{}")
+        case ast.Assign(targets=[target], value=value):
+            return _Assigned([target], [value], "{}")
+        case ast.AugAssign(target=ast.Name() as target, op=op, value=value) if type(op) in OPERATORS:
+            return _Assigned([target], [_loaded(target), value], f"{{}} {OPERATORS[type(op)]} ({{}})")
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if dotted(target):
+            return _in_place(site, target, name, call)
+    return None
 
 
-def _is_plain(leaf: ast.expr) -> bool:
+def _loaded(target: ast.Name) -> ast.expr:
+    return ast.copy_location(ast.Name(target.id, ast.Load()), target)
+
+
+def _in_place(site: Site, target: ast.expr, name: str, call: ast.Call) -> _Assigned | None:
+    """Return what `x.add_(1)` computes, in a new tensor."""
+    args, torch = call.args, site.torch
+    if name == "copy_" and len(args) == 1:
+        return _Assigned([target], args, "{}", is_in_place=True)
+    if name == "zero_" and not args:
+        return _Assigned([target], [target], f"{torch}.zeros_like({{}})", is_in_place=True)
+    if name == "fill_" and len(args) == 1:
+        return _Assigned([target], [target, *args], f"{torch}.full_like({{}}, {{}})", is_in_place=True)
+    if name not in _IN_PLACE or any(isinstance(one, ast.Starred) for one in args):
+        return None
+    words = [k for k in call.keywords if k.arg]
+    given = ", ".join([*("{}" for _ in args), *(f"{k.arg}={{}}" for k in words)])
+    return _Assigned(
+        [target], [target, *args, *(k.value for k in words)], f"{{}}.{name[:-1]}({given})", is_in_place=True
+    )
+
+
+def _outermost(node: ast.AST, names: dict[str, str]) -> Iterator[ast.expr]:
+    """Yield what is read of some names, by the text of each."""
+    if isinstance(node, ast.expr) and dotted(node) in names:
+        yield node
+        return
+    for inner in ast.iter_child_nodes(node):
+        yield from _outermost(inner, names)
+
+
+def _is_plain(site: Site, leaf: ast.expr, found: _Assigned) -> bool:
+    """Whether a target can be given a tensor: a name, an element, or what is a tensor and stays the same one."""
     match leaf:
         case ast.Name():
             return True
         case ast.Subscript(value=ast.Name(), slice=ast.Constant()):
             return True
+        case ast.Attribute():
+            return found.is_in_place or dotted(leaf) in site.seen
     return False
 
 
 def _word(text: str) -> str:
-    return "_".join(filter(None, "".join(c if c.isalnum() else " " for c in text).split()))
+    return "_".join("".join(c if c.isalnum() else " " for c in text.removeprefix("self.")).split())

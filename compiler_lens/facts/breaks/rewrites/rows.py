@@ -36,6 +36,9 @@ _OTHER_SHAPES = frozenset({
     "repeat", "repeat_interleave", "reshape", "scatter", "squeeze", "stack", "t", "tolist", "topk", "transpose",
     "unflatten", "unique", "view",
 })  # fmt: skip
+_MADE = frozenset({
+    "clone", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "where",
+})  # fmt: skip
 _MOST = 40  # statements
 _PRICE = (
     "all rows are computed, chosen or not; a gradient is nan where a row that is not chosen has no finite value or"
@@ -210,12 +213,33 @@ class _Reader:
                 kinds = [self._read(value)]
         for one, rows in zip(targets, kinds, strict=False):
             name = one.id if isinstance(one, ast.Name) else ""
+            if isinstance(one, ast.Subscript) and self._mask.chooses(one.slice) and one is target:
+                self._written_to(one, value, rows)
+                continue
             if name in self._fixed or (rows and not name):
                 raise _NotRows
             self.rows.pop(name, None)
             if rows:
                 seen = self._site.dims_after(name, target.end_lineno or 0)
                 self.rows[name] = rows if rows.more is not None or not seen else _Rows(seen - 1)
+
+    def _written_to(self, target: ast.Subscript, value: ast.expr, rows: _Rows | None) -> None:
+        """Let `x[m] = …` write all of `x`, or a new one, of which what is not chosen stays."""
+        owner = target.value
+        if not dotted(owner) or self._mask.name:
+            raise _NotRows
+        dims = rank(self._site, owner)
+        more = dims - self._dims if dims is not None and self._dims is not None else None
+        wide = _Rows(more if more is not None else rows.more if rows and rows.more is not None else 1)
+        made = self._site.uses().values.get(owner.id, ()) if isinstance(owner, ast.Name) else ()
+        is_new = any(map(_is_made_here, [one for one in made if one.lineno < target.lineno][-1:]))
+        self._new[target] = lambda: self._site.source(owner) + ("" if is_new else "[...]")
+        before = self._new.get(value)
+        self._new[value] = lambda: (
+            f"{self._site.torch}.where({self._mask_of(wide)}, {before() if before else self._inside(value)},"
+            f" {self._site.source(owner)})"
+        )
+        self.has_sums = True
 
     # -- expressions
 
@@ -440,6 +464,12 @@ class _Reader:
     def _after(self, node: ast.expr, more: str) -> Callable[[], str]:
         before = self._new.get(node)
         return lambda: f"{before() if before else _bracketed(node, self._inside(node))}{more}"
+
+
+def _is_made_here(value: ast.expr) -> bool:
+    """Whether a value is a tensor that nothing else has."""
+    name = called(value)
+    return syntax.is_new_tensor(value) or name in _MADE or name.removeprefix("new_") in _MADE
 
 
 def _bracketed(node: ast.expr, text: str) -> str:

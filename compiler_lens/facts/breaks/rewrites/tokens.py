@@ -1,0 +1,137 @@
+"""Loops over the numbers of a tensor that change the elements they name, such as a penalty for tokens: all at once."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS
+from compiler_lens.facts.breaks.rewrites.site import Change, Site
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, loads
+from compiler_lens.recording.model import BreakCause
+
+_PRICE = "each element is changed once, as by a set of the numbers, and all of them are within the tensor"
+_SETS = frozenset({"set", "list", "sorted", "unique"})
+
+
+class _Numbers(Struct, frozen=True):
+    """The numbers that a loop runs over: all of a row, or those that a mask chooses."""
+
+    tensor: ast.expr
+    mask: ast.expr | None = None
+    row: ast.expr | None = None  # of the mask
+
+
+def named_elements(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Write `for token in set(ids[b].tolist()): logits[b, token] /= penalty` for all elements, and a mask."""
+    for outer in (*site.around, site.statement):
+        match outer:
+            case ast.For(target=ast.Name(id=row), iter=ast.Call(func=ast.Name(id="range"), args=[_]), orelse=[]):
+                found = _of_rows(site, outer, row)
+            case _:
+                continue
+        if found is not None:
+            return found
+    return None
+
+
+def _of_rows(site: Site, outer: ast.For, row: str) -> Rewrite | None:
+    *before, loop = outer.body
+    values: dict[str, ast.expr] = {}
+    for one in before:
+        match one:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                values[name] = value
+            case _:
+                return None
+    match loop:
+        case ast.For(target=ast.Name(id=number), iter=over, body=[change], orelse=[]):
+            numbers = _numbers(values.get(over.id, over) if isinstance(over, ast.Name) else over, row)
+        case _:
+            return None
+    element = next((n for n in ast.walk(change) if isinstance(n, ast.Subscript) and _is_element(n, row, number)), None)
+    if numbers is None or element is None or not dotted(element.value):
+        return None
+    whole = site.source(element.value)
+    new = _changed(site, change, element)
+    inner = [n for name in (row, number) for n in loads(change, name)]
+    every = [
+        n for one in ast.walk(change) if isinstance(one, ast.Subscript) and _alike(one, element) for n in ast.walk(one)
+    ]
+    if not new or not all(n in every for n in inner):
+        return None
+    stores = site.uses().stores.get("seen", ())
+    is_free = all(outer.lineno <= line <= (outer.end_lineno or 0) for line in stores)
+    seen, ids = "seen" if stores and is_free else site.free("seen"), site.source(numbers.tensor)
+    torch = site.torch
+    if numbers.mask is None:
+        line = f"{seen} = {torch}.zeros_like({whole}, dtype={torch}.bool).scatter(1, {ids}, True)"
+    else:
+        rows = [(numbers.row, site.source(numbers.row.value))] if isinstance(numbers.row, ast.Subscript) else []
+        chosen = site.source(numbers.mask, rows)
+        counted = f"{torch}.zeros_like({whole}).scatter_add(1, {ids}, ({chosen}).to({whole}.dtype))"
+        line = f"{seen} = {counted} > 0"
+    first = replace(site, statement=outer, following=())
+    return first.rewrite([line, f"{whole}.copy_({torch}.where({seen}, {new}, {whole}))"], _PRICE)
+
+
+def _numbers(node: ast.expr, row: str) -> _Numbers | None:
+    """Return `ids` of `set(ids[b].tolist())`, and `mask > 0` of `ids[b][mask[b] > 0].tolist()`."""
+    match node:
+        case ast.Call(args=[inner]) if called(node) in _SETS:
+            return _numbers(inner, row)
+        case ast.Call(func=ast.Attribute(value=inner, attr="tolist" | "unique" | "cpu" | "numpy"), args=[]):
+            return _numbers(inner, row)
+        case ast.Subscript(value=ast.Subscript() as inner, slice=chosen):
+            found = _numbers(inner, row)
+            rows = [n for n in ast.walk(chosen) if isinstance(n, ast.Subscript) and dotted(n.slice) == row]
+            if found is None or found.mask is not None or len(rows) != 1 or len(loads(chosen, row)) != 1:
+                return None
+            return _Numbers(found.tensor, chosen, rows[0])
+        case ast.Subscript(value=tensor, slice=ast.Name(id=name)) if name == row and dotted(tensor):
+            return _Numbers(tensor)
+    return None
+
+
+def _is_element(node: ast.Subscript, row: str, number: str) -> bool:
+    match node.slice:
+        case ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)]):
+            return (first, second) == (row, number)
+    match node:
+        case ast.Subscript(value=ast.Subscript(slice=ast.Name(id=first)), slice=ast.Name(id=second)):
+            return (first, second) == (row, number)
+    return False
+
+
+def _alike(one: ast.Subscript, other: ast.Subscript) -> bool:
+    return ast.dump(one.value) == ast.dump(other.value) and ast.dump(one.slice) == ast.dump(other.slice)
+
+
+def _changed(site: Site, change: ast.stmt, element: ast.Subscript) -> str:
+    """Return what becomes of the elements, for all of them; empty where a statement does something else."""
+    match change:
+        case ast.If(test=test, body=[one], orelse=[other]):
+            first, second = _changed(site, one, element), _changed(site, other, element)
+            return f"{site.torch}.where({_whole(site, test, element)}, {first}, {second})" if first and second else ""
+        case ast.If(test=test, body=[one], orelse=[]):
+            first = _changed(site, one, element)
+            kept = site.source(element.value)
+            return f"{site.torch}.where({_whole(site, test, element)}, {first}, {kept})" if first else ""
+        case ast.Assign(targets=[ast.Subscript() as target], value=value) if _alike(target, element):
+            return _whole(site, value, element)
+        case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value) if _alike(target, element):
+            if type(op) in OPERATORS:
+                text = _whole(site, value, element)
+                return f"{site.source(element.value)} {OPERATORS[type(op)]} {text}"
+    return ""
+
+
+def _whole(site: Site, node: ast.expr, element: ast.Subscript) -> str:
+    changes: Sequence[Change] = [
+        (n, site.source(element.value)) for n in ast.walk(node) if isinstance(n, ast.Subscript) and _alike(n, element)
+    ]
+    return site.source(node, changes)
