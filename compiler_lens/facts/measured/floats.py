@@ -1,6 +1,7 @@
-"""A number that a module counts on with at each call (`self.count = self.count + n`), kept in a tensor.
+"""A float that changes with each call: in a tensor (`self.count = self.count + n`), or added in place of filled in.
 
-Each other float is compiled apart where Python gets it back: a tensor's value is not part of compiled code.
+Each other float is compiled apart where Python gets it back, or a tensor is filled with it: a tensor's value is not part
+of compiled code, and a float that torch only computes with is an input of the graph.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import dotted
+from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted, is_number, of_torch
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
@@ -20,6 +21,7 @@ from compiler_lens.recording.source_text import Sources
 
 _FLOAT = re.compile(r"-?\d{1,40}(\.\d{0,40}(e[-+]?\d{1,4})?|e[-+]?\d{1,4})")
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w{0,100})\)?$")
+ADDED = "a tensor of floats is then filled with the number, with float64's rounding to its dtype"
 IN_TENSOR = (
     "`{name}` is then a tensor of float64 without dimensions, on the CPU: it is printed as one, and what wants a number"
     " of it, as JSON does, has to ask with `.item()`; CUDA graphs are not made with it"
@@ -39,6 +41,36 @@ def in_tensor(cause: RecompileCause, known: Sources, own: Ownership) -> Iterator
         if lines_of is not None:
             yield lines_of, IN_TENSOR.format(name=f"self.{found[1]}")
             return
+
+
+def added(cause: RecompileCause, known: Sources, own: Ownership) -> Iterator[Lines]:
+    """Yield where a tensor is filled with a float that changes, written as a sum: that float is an input of the graph.
+
+    torch/_dynamo/output_graph.py, remove_tensorify_specialized_graphargs: a float that is no operand is a constant.
+    """
+    if cause.cause is not CauseClass.FLOAT_ARGUMENT:
+        return
+    for at in dict.fromkeys(_lines_of(cause)):
+        site = site_in(known.texts.get(at.file, ""), at.line) if own.owns(at.file) else None
+        for call in calls_in(site.statement) if site else ():
+            match call:
+                case ast.Call(func=ast.Attribute(attr="full_like"), args=[like, value], keywords=[]) if of_torch(call):
+                    pass
+                case _:
+                    continue
+            new = f"{site.torch}.zeros_like({site.source(like)}) + {site.atom(value)}" if site else ""
+            is_whole = site is not None and isinstance(site.parents().get(call), (ast.Assign, ast.Return, ast.Call))
+            found = site.edit([(call, new)]) if site and is_whole and not is_number(value) else None
+            if found:
+                yield Lines(at.file, at.line, found.before, found.after)
+
+
+def _lines_of(cause: RecompileCause) -> Iterator[SourceLine]:
+    if cause.line:
+        yield cause.line
+    for change in cause.changes:
+        for failure in change.recompile.failures:
+            yield from failure.user_stack[-1:]
 
 
 def _order(at: SourceLine) -> tuple[str, int]:

@@ -51,7 +51,7 @@ from compiler_lens.facts.measured.elsewhere import (
 )
 from compiler_lens.facts.measured.endings import ending
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
-from compiler_lens.facts.measured.floats import in_tensor
+from compiler_lens.facts.measured.floats import ADDED, added, in_tensor
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.inside import inside
 from compiler_lens.facts.measured.kept import keeps, kept_in
@@ -568,6 +568,7 @@ def _of_recompile(
     target = _target_of(cause, recording)
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     offers += [Offer(target, lines, price) for lines, price in in_tensor(cause, known, own)]
+    offers += [Offer(target, lines, ADDED) for lines in added(cause, known, own)]
     if cause.line and own.owns(cause.line.file):  # a size in a key is what torch tells of, not the dict
         memo = unmemoized(cause.line, known)
         if memo:

@@ -391,8 +391,11 @@ class Search:
             found = self._try(state, state.observed.inside) if state.observed.inside else None
             if found is None:
                 continue
-            is_better = self._is_better(found, state)
-            if self._with_less_inside(self._walk(found) if is_better else found) or is_better:
+            is_better, now = self._is_better(found, state), found.observed
+            # What ends too little by itself may do so with what else is offered then.
+            goes_on = is_better or (now.results is Results.EQUAL and now.cost < state.observed.cost)
+            last = self._walk(found) if goes_on else found
+            if self._with_less_inside(last) or is_better or last is not found:
                 return True
         return False
 
