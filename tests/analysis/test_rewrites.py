@@ -2,13 +2,13 @@
 
 import contextlib
 import io
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.facts.breaks.rewrites import Rewrite, alternative, rewrite
+from compiler_lens.facts.breaks.rewrites import Rewrite, alternatives, rewrite
 from compiler_lens.facts.breaks.rewrites.site import site_at
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, GraphBreak, SourceLine
@@ -35,6 +35,11 @@ logger = OnceLogger("user")
 
 
 pytestmark = pytest.mark.usefixtures("lines_of_the_test")
+
+
+def alternative(*given: Any) -> Rewrite | None:
+    """The first thing else to write."""
+    return next(alternatives(*given), None)
 
 
 def places_of(text: str, *inputs: torch.Tensor):

@@ -35,9 +35,9 @@ def others(text: str, cause: BreakCause, containing: str, known: SeenTensors | N
     return [applied(text, one) for one in found if not isinstance(one, OfBothSides)]
 
 
-def assert_alike(old: str, new: str, *given: Any) -> None:
+def assert_alike(old: str, new: str, *given: Any, is_compiled: bool = True) -> None:
     """Both give the same for some arguments, which they leave alike; so do their gradients."""
-    torch.testing.assert_close(ran(new, given, is_compiled=True), ran(old, given), equal_nan=True)
+    torch.testing.assert_close(ran(new, given, is_compiled=is_compiled), ran(old, given), equal_nan=True)
 
 
 def ran(text: str, given: tuple[Any, ...], *, is_compiled: bool = False) -> Mapping[str, Any]:
@@ -49,9 +49,9 @@ def ran(text: str, given: tuple[Any, ...], *, is_compiled: bool = False) -> Mapp
     made: Any = module.__dict__.get("f") or module.__dict__["Model"]()
     called = torch.compile(made, backend="eager", fullgraph=True) if is_compiled else made
     arguments = copy.deepcopy(given)
-    result = called(*arguments)
     parameters = list(made.parameters()) if isinstance(made, torch.nn.Module) else []
     leaves = [one for one in (*tensors(arguments), *parameters) if one.requires_grad]
+    result = called(*arguments)
     roots = [one for one in tensors(result) if one.requires_grad]
     if roots:
         sum((one.double().sin() * torch.arange(1, one.numel() + 1).view(one.shape)).sum() for one in roots).backward()

@@ -64,6 +64,26 @@ WITHIN = TEXT.replace("        self.set_up(x.detach())\n", "").replace(
             self.ready.data.copy_(torch.tensor(True))
 """,
 )
+PARAMETER = TEXT.replace(
+    'self.register_buffer("ready", torch.tensor(False))',
+    "self.ready = nn.Parameter(torch.tensor(False), requires_grad=False)",
+)
+DERIVED = TEXT.replace("Norm() for", "Own() for").replace(
+    "class Model",
+    """class Own(Norm):
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return super().forward(x) + self.shift
+
+
+class Model""",
+)
+OWN_SET_UP = DERIVED.replace(
+    "+ self.shift\n", "+ self.shift\n\n    def set_up(self, x):\n        self.ready.fill_(False)\n"
+)
 FUNCTION = "Model.forward"
 
 
@@ -85,7 +105,9 @@ def ran(text: str, backend: str) -> tuple[list[Any], tuple[int, int]]:
     return [found, {key: value.clone() for key, value in model.state_dict().items()}], numbers
 
 
-@pytest.mark.parametrize("text", [TEXT, WITHIN, TEXT.replace("if self.ready:", "if self.ready == 1:")])
+@pytest.mark.parametrize(
+    "text", [TEXT, WITHIN, TEXT.replace("if self.ready:", "if self.ready == 1:"), PARAMETER, DERIVED]
+)
 def test_the_first_call_sets_up_what_the_others_have(text: str) -> None:
     better = split(text, FUNCTION, (code_of(text),))
     assert better is not None
@@ -115,6 +137,18 @@ def test_another_branch_is_no_set_up(old: str, new: str) -> None:
     assert text != TEXT
     assert code_of(TEXT) == "if self.ready:"
     assert not any(sets_up(text, n) for n, _ in enumerate(text.split("\n"), 1))
+
+
+def test_a_parameter_that_says_yes_at_first_is_no_flag() -> None:
+    assert code_of(PARAMETER) == "if self.ready:"
+    text = PARAMETER.replace("torch.tensor(False)", "torch.tensor(True)")
+    assert not any(sets_up(text, n) for n, _ in enumerate(text.split("\n"), 1))
+
+
+def test_a_module_whose_heirs_have_their_own_method_is_none() -> None:
+    assert code_of(DERIVED) == "if self.ready:"
+    assert OWN_SET_UP != DERIVED
+    assert not any(sets_up(OWN_SET_UP, n) for n, _ in enumerate(OWN_SET_UP.split("\n"), 1))
 
 
 def test_what_runs_before_or_after_the_call_does_not_go_with_it() -> None:

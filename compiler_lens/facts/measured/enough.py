@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
@@ -9,6 +10,9 @@ from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Apart, EndApart, Lines, Split
 from compiler_lens.facts.measured.fix import Observed, Offer
 from compiler_lens.facts.measured.in_python import compiles_inside, is_most_lost, left_to_python, runs_less
+
+_MARKED = re.compile(r"\bdef (\w{1,200})\(")
+_RETURNS = re.compile(r"return [\w., ]{1,200}")
 
 
 class NotWorth(Enum):
@@ -63,7 +67,20 @@ def takes_too_much(added: Sequence[Offer], now: Observed, before: Observed) -> b
     if any(isinstance(offer.edit, Apart) for offer in added) and is_most_lost(now, before):
         return True
     is_marked = any(offer.keeps_computed for offer in added)
-    return is_marked and not before.computed <= now.computed | may_lose(added) | _rewritten(added)
+    kept = now.computed | may_lose(added) | _rewritten(added)
+    return is_marked and not all(_only_hands_over(code, added) for _, code in before.computed - kept)
+
+
+def _only_hands_over(code: str, added: Iterable[Offer]) -> bool:
+    """Return whether a line asks a tensor for a number and gives it to a function that is Python from then on.
+
+    That number was in a graph. What else the line computes is in one still, or it would be kept out by another line.
+    What comes of numbers at the end of a graph has the line that returns.
+    """
+    if _RETURNS.fullmatch(code):
+        return True
+    names = {name for offer in added if offer.keeps_computed for name in _MARKED.findall(offer.code)}
+    return ".item()" in code and any(f"{name}(" in code for name in names)
 
 
 def _rewritten(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:

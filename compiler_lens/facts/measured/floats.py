@@ -1,7 +1,7 @@
 """A float that changes with each call: in a tensor (`self.count = self.count + n`), or added in place of filled in.
 
-Each other float is compiled apart where Python gets it back, or a tensor is filled with it: a tensor's value is not part
-of compiled code, and a float that torch only computes with is an input of the graph.
+Each other float is compiled apart where Python gets it back, or a tensor is filled with it: a tensor's value is not
+part of compiled code, and a float that torch only computes with is an input of the graph.
 """
 
 from __future__ import annotations

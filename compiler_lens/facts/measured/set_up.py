@@ -136,7 +136,7 @@ def _is_buffer(owner: ast.ClassDef, name: str) -> bool:
         match node:
             case ast.Call(func=ast.Attribute(attr="register_buffer"), args=[ast.Constant(value=key), value, *_]):
                 pass
-            case ast.Assign(value=ast.Call(args=[value, *_])) if (key := _makes(node)):
+            case ast.Assign(value=ast.Call(args=[value, *_])) if key := _makes(node):
                 pass
             case _:
                 continue

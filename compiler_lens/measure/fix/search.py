@@ -13,6 +13,7 @@ from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTried
 from compiler_lens.facts.measured.in_python import compiles_inside, kept_from_graphs, runs_less
 from compiler_lens.facts.measured.other_inputs import OtherCall
 from compiler_lens.measure.fix.choices import (
+    CLEARLY,
     MANY,
     RECOMPILES,
     State,
@@ -189,7 +190,7 @@ class Search:
             best = self._best()
         if self._improved_without_unknown(best):
             best = self._best()
-        if self._improved_in_parts(best):
+        if self._improved_in_parts(best) or self._improved_with_more(best):
             best = self._best()
         return self._pruned(self._with_rewrites(best)) if best else None
 
@@ -404,8 +405,13 @@ class Search:
         helping = [one for one in self._tried if one.helps and one.observed.results is Results.EQUAL]
         more = min(compiles_more(best, helping, may_be_unknown=True), key=preferred, default=None) if best else None
         rest = tuple(one for one in more.offers if not one.gives_unknown) if more else ()
-        found = self._try(self._first, rest) if rest else None
-        return found is not None and more is not None and self._is_as_good(found, more)
+        known = {one.target.key for one in rest}
+        mended = tuple(one for one in self._mended() if one.target.key not in known)
+        for offers in dict.fromkeys((rest, (*mended, *rest))) if rest else ():
+            found = self._try(self._first, self._made(self._first, offers)[1])
+            if found is not None and more is not None and self._is_as_good(found, more):
+                return True
+        return False
 
     def _with_less_inside(self, state: State) -> bool:
         """Leave out each function that is compiled by itself, where some are compiled again and again."""
@@ -443,15 +449,37 @@ class Search:
 
     def _is_better_in_parts(self, begin: State, before: Observed) -> bool:
         """Divide functions, then those that break as they now stand apart; return whether that costs less."""
+        state = self._in_parts(begin)
+        added = [one for one in state.offers if one not in begin.offers]
+        is_kept = bool(added) and self._is_worth_it(added, state.observed, begin.observed)
+        if not is_kept or state.observed.whole_cost >= before.whole_cost:
+            return False
+        place = self._place(state.offers)
+        self._tried[place] = replace(self._tried[place], helps=True)
+        return True
+
+    def _in_parts(self, begin: State) -> State:
+        """Divide functions, then those that break as they now stand apart, as far as that gives the same."""
         state = begin
         for _ in range(_DEEPEST):
             found = self._divided(state, state.observed.parts)
             if found is None or found.observed.error or found.observed.results is not Results.EQUAL:
                 break
             state = found
-        added = [one for one in state.offers if one not in begin.offers]
-        is_kept = bool(added) and self._is_worth_it(added, state.observed, begin.observed)
-        if not is_kept or state.observed.whole_cost >= before.whole_cost:
+        return state
+
+    def _improved_with_more(self, best: Trial | None) -> bool:
+        """Divide functions where what compiles others by themselves takes much out of graphs, on top of what mends."""
+        if best is None or not compiles_inside(best.offers):
+            return False
+        if self._first.observed.operators < CLEARLY * best.observed.operators:
+            return False
+        _, mended = self._made(self._first, self._mended())
+        begin = self._state_with(mended) or self._first
+        state = self._in_parts(begin)
+        now, then = state.observed, best.observed
+        is_more = now.operators >= CLEARLY * then.operators and now.launches <= then.launches
+        if state is begin or not is_more or (now.hurts or 0) > (then.hurts or 0) or now.is_cut:
             return False
         place = self._place(state.offers)
         self._tried[place] = replace(self._tried[place], helps=True)

@@ -23,6 +23,7 @@ from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, 
 from compiler_lens.facts.breaks.rewrites.tells import words_for
 from compiler_lens.facts.breaks.rewrites.texts import one_text
 from compiler_lens.facts.breaks.rewrites.tokens import named_elements
+from compiler_lens.facts.breaks.rewrites.windows import window
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -108,10 +109,10 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
         (named_elements,),
     ),
     "Dynamic shape operator": ((weighed,), (weighed_and_filled,), (named_elements,)),
-    "Unsupported Tensor.item() call with capture_scalar_outputs=False": ((named_elements,),),
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": ((window,), (named_elements,)),
     "Tensor.tolist() with non-integer tensor": ((named_elements,),),
     "Failed to trace builtin operator": ((calls.printed_in_the_graph,),),
-    "Data dependent operator": ((calls.number_for_training,), (named_elements,)),
+    "Data dependent operator": ((calls.number_for_training,), (window,), (named_elements,)),
     "Attempted to call function marked as skipped": ((calls.number_for_training,),),
     "torch.* op returned non-Tensor": ((calls.other_kernels,),),
     "Unsupported context manager": ((calls.other_kernels,),),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
-from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, has_effect
+from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, Assignment, has_effect, is_guarded
 from compiler_lens.facts.breaks.rewrites.branches import tensor_test
 from compiler_lens.facts.breaks.rewrites.groups import stays_in
 from compiler_lens.facts.breaks.rewrites.nothing import any_of
@@ -37,7 +37,7 @@ class _Side(Struct, frozen=True):
     written: frozenset[str]  # those that are changed in place
 
 
-def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:
+def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -- one for each shape
     """Compute what is under `if test:`, and under its `else:`, at each call, and choose by torch.where."""
     match site.statement:
         case ast.If(test=asked, body=body, orelse=orelse) if not site.edited(site.statement).startswith("elif"):
@@ -50,6 +50,9 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:
         return scaled
     if shaped := _reduced(site, body, orelse, test):
         return shaped
+    values = [Assignment("", node) for one in (*body, *orelse) for node in ast.walk(one) if isinstance(node, ast.BinOp)]
+    if is_guarded(site, asked, values, only_errors=True):
+        return None
     first, second = _side(site, body, "if"), _side(site, orelse, "else")
     if first is None or second is None or not first.names:
         return None
@@ -99,7 +102,13 @@ def _is_inner(site: Site, target: ast.expr) -> bool:
 def _is_of(site: Site, chosen: ast.expr, mask: ast.expr) -> bool:
     """Whether what chooses is a mask, or the same with more dimensions."""
     value = site.value_of(chosen.id) if isinstance(chosen, ast.Name) else None
-    return any(ast.dump(n) == ast.dump(mask) for one in (chosen, value) if one for n in ast.walk(one))
+    for one in (chosen, value):
+        match one:
+            case ast.Call(func=ast.Attribute(value=inner, attr="unsqueeze")) | ast.Subscript(value=inner):
+                one = inner  # noqa: PLW2901 -- the same with more dimensions
+        if one is not None and ast.dump(one) == ast.dump(mask):
+            return True
+    return False
 
 
 def tensor_asked(site: Site, cause: BreakCause, asked: ast.expr) -> str:
@@ -229,7 +238,7 @@ def _side(site: Site, body: Sequence[ast.stmt], suffix: str) -> _Side | None:
     return _Side(tuple(lines), names, frozenset(written))
 
 
-def _assigned(site: Site, one: ast.stmt) -> _Assigned | None:
+def _assigned(site: Site, one: ast.stmt) -> _Assigned | None:  # noqa: PLR0911 -- one for each kind of statement
     match one:
         case ast.Assign(targets=[ast.Tuple(elts=leaves)], value=ast.Tuple(elts=values)) if len(leaves) == len(values):
             return _Assigned(leaves, values, ", ".join("{}" for _ in values))
@@ -237,7 +246,9 @@ def _assigned(site: Site, one: ast.stmt) -> _Assigned | None:
             return _Assigned(leaves, [value], "{}")
         case ast.Assign(targets=[target], value=value):
             return _Assigned([target], [value], "{}")
-        case ast.AugAssign(target=ast.Name() as target, op=op, value=value) if type(op) in OPERATORS:
+        case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value) if type(op) in OPERATORS:
+            if site.function is None or name in syntax.parameters(site.function):  # the caller's changes with it
+                return None
             return _Assigned([target], [_loaded(target), value], f"{{}} {OPERATORS[type(op)]} ({{}})")
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if dotted(target):
             return _in_place(site, target, name, call)

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.both import tensor_asked
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, loads, of_torch
+from compiler_lens.facts.breaks.rewrites.syntax import called, loads, of_torch, targets
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = (
     "what was left out is computed, and counts for nothing: it may not raise, or have no finite gradient, where it was"
 )
 _MOST = 40  # statements after the loop
-_OPPOSITE = {ast.Eq: "!=", ast.NotEq: "==", ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<"}
+_OPPOSITE = {ast.Eq: "!=", ast.NotEq: "=="}  # also of nan
 
 
 class _Loop(Struct, frozen=True):
@@ -81,8 +81,8 @@ def _loop(site: Site, cause: BreakCause) -> _Loop | None:
     rest = outer.body[outer.body.index(node) + 1 :] if is_skipped else node.body
     names = [name for one in rest if (name := _appended(one))]
     asked = _opposite(site, cause, node.test) if is_skipped else tensor_asked(site, cause, node.test)
-    is_simple = all(isinstance(one, ast.Assign) or _appended(one) for one in rest)
-    if len(names) != 1 or not asked or not is_simple or (not is_skipped and not _are_inner(site, node)):
+    is_simple = all(_is_of_names(one) or _appended(one) for one in rest)
+    if len(names) != 1 or not asked or not is_simple or not _are_inner(site, rest):
         return None
     block = _block_with(site.function, outer)
     place = block.index(outer)
@@ -97,10 +97,24 @@ def _loop(site: Site, cause: BreakCause) -> _Loop | None:
     return None
 
 
-def _are_inner(site: Site, node: ast.If) -> bool:
-    """Whether what a branch assigns is asked for in it alone."""
-    names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return all(len(site.loads(name)) == len(loads(node, name)) for name in names)
+def _is_of_names(one: ast.stmt) -> bool:
+    match one:
+        case ast.Assign(targets=[ast.Name()]):
+            return True
+        case ast.Assign(targets=[ast.Tuple(elts=elts)]):
+            return all(isinstance(leaf, ast.Name) for leaf in elts)
+    return False
+
+
+def _are_inner(site: Site, rest: Sequence[ast.stmt]) -> bool:
+    """Whether what some statements assign is asked for in those after it alone, not in the next round."""
+    for number, one in enumerate(rest):
+        for name in {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}:
+            inner = [n for later in rest[number + 1 :] for n in loads(later, name)]
+            again = any(name in targets(before) for before in rest[:number] if isinstance(before, ast.Assign))
+            if len(site.loads(name)) != len(inner) and not again:
+                return False
+    return True
 
 
 def _block_with(function: ast.AST, wanted: ast.stmt) -> list[ast.stmt]:
@@ -150,7 +164,7 @@ class _Reads:
         for inner in ast.iter_child_nodes(node):
             yield from self._found(inner)
 
-    def _new(self, node: ast.expr) -> str:
+    def _new(self, node: ast.expr) -> str:  # noqa: PLR0911 -- one for each kind of syntax
         torch, mask = self._site.torch, self._mask
         total = f"{torch}.where({mask}, {torch}.stack({self._name}), 0).sum()"
         match node:

@@ -45,7 +45,7 @@ def rank(site: Site, node: ast.expr, deeper: int = _DEEPEST) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _of_call(site: Site, call: ast.Call, deeper: int) -> int | None:
+def _of_call(site: Site, call: ast.Call, deeper: int) -> int | None:  # noqa: PLR0911 -- one for each kind of call
     name = called(call)
     match call.args:
         case [ast.Tuple(elts=sizes), *_] if name in _OF_SIZES | {"full"}:

@@ -15,7 +15,7 @@ from compiler_lens.facts.breaks.rewrites.groups import places_of
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
 from compiler_lens.facts.breaks.rewrites.ranks import given, rank
 from compiler_lens.facts.breaks.rewrites.site import Site
-from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, loads, of_torch
+from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, of_torch
 from compiler_lens.recording.model import BreakCause
 
 # Functions of torch.nn.functional that reduce what they compute of each element, by the module that calls them.
@@ -30,12 +30,17 @@ _ALONG = frozenset({
     "all", "amax", "amin", "any", "argmax", "argmin", "cosine_similarity", "logsumexp", "max", "mean", "median", "min",
     "norm", "prod", "std", "sum", "var", "vector_norm",
 })  # one number of all that is along a dimension  # fmt: skip
-_KEEP = frozenset({"cumsum", "flip", "log_softmax", "normalize", "roll", "softmax", "sort"})  # with a dimension
-_OTHER_SHAPES = frozenset({
-    "expand", "expand_as", "flatten", "gather", "index_select", "item", "masked_select", "matmul", "nonzero", "permute",
-    "repeat", "repeat_interleave", "reshape", "scatter", "squeeze", "stack", "t", "tolist", "topk", "transpose",
-    "unflatten", "unique", "view",
+_WITH_DIM = _ALONG | frozenset({
+    "cat", "concat", "cumsum", "flip", "log_softmax", "normalize", "softmax", "sort", "squeeze", "unsqueeze",
 })  # fmt: skip
+_KNOWN = syntax.ELEMENTWISE | _WITH_DIM | frozenset({
+    "add", "atan2", "clone", "contiguous", "detach", "elu", "erf", "fmod", "hypot", "int", "isfinite", "isnan",
+    "leaky_relu", "lerp", "logaddexp", "logsigmoid", "logit", "long", "maximum", "minimum", "mish", "one_hot",
+    "remainder", "reshape", "sub", "to", "type_as", "unbind", "view", "where", "eq", "ge", "gt", "le", "lt", "ne",
+})  # row by row  # fmt: skip
+_ASKED = frozenset({"nonzero", "masked_select"})
+_TWO = 2
+_WITH_COLUMNS = 2  # arguments of `view`, the tensor and the first size: those of the columns follow
 _MADE = frozenset({
     "clone", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "where",
 })  # fmt: skip
@@ -47,7 +52,7 @@ _PRICE = (
 _FILLED = "all rows are computed, those that are not chosen with zeros"
 
 
-class _NotRows(Exception):
+class _NotRowsError(Exception):
     """What is done with the rows is more than sums of what is computed of each."""
 
 
@@ -83,7 +88,11 @@ def weighed_and_filled(site: Site, cause: BreakCause) -> Rewrite | None:
 
 
 def _weighed(site: Site, cause: BreakCause, *, is_filled: bool) -> Rewrite | None:
-    if "aten.nonzero" not in cause.context or not isinstance(site.statement, SIMPLE) or site.function is None:
+    if (
+        not _ASKED.intersection(cause.context.split("."))
+        or not isinstance(site.statement, SIMPLE)
+        or site.function is None
+    ):
         return None
     mask = _chosen(site)
     if mask is None or any(map(site.escapes, mask.names())):
@@ -92,20 +101,26 @@ def _weighed(site: Site, cause: BreakCause, *, is_filled: bool) -> Rewrite | Non
     if any(mask.chooses(one.slice) for one in before):  # which is the one to begin with
         return None
     statements = _until_unread(site, mask)
-    with suppress(_NotRows):
+    with suppress(_NotRowsError):
         reader = _Reader(site, mask, is_filled=is_filled)
         lines = [line for one in statements for line in reader.lines(one)]
         lines = reader.wide_masks() + lines if not mask.name else [*lines[:1], *reader.wide_masks(), *lines[1:]]
-        later = site.following[len(statements) - 1 :]
-        if reader.has_sums and not any(loads(one, name) for one in later for name in reader.rows):
+        if reader.has_sums and all(_are_read_within(site, name, statements) for name in reader.rows):
             return site.rewrite(lines, _FILLED if is_filled else _PRICE, last=statements[-1])
     return None
+
+
+def _are_read_within(site: Site, name: str, statements: Sequence[ast.stmt]) -> bool:
+    """Whether nothing but some statements reads rows; before them a name may stand for something else."""
+    lines = range(statements[0].lineno, (statements[-1].end_lineno or 0) + 1)
+    is_repeated = any(isinstance(one, (ast.For, ast.While)) for one in site.around)
+    return all(n.lineno in lines or (n.lineno < lines.start and not is_repeated) for n in site.loads(name))
 
 
 def _chosen(site: Site) -> _Mask | None:
     match site.statement:
         case ast.Assign(targets=[ast.Name(id=name) | ast.Tuple(elts=[ast.Name(id=name)])], value=value):
-            mask = places_of(value)
+            mask = places_of(value) if _are_places(value, site.statement) else None
             if mask is not None:
                 return _Mask(mask, name) if rank(site, mask) in (None, 1) else None
     for node in ast.walk(site.statement):
@@ -120,6 +135,18 @@ def _chosen(site: Site) -> _Mask | None:
         if (seen == {"bool"} or is_mask(site, mask)) and is_repeatable(site, mask):
             return _Mask(mask)
     return None
+
+
+def _are_places(value: ast.expr, statement: ast.stmt) -> bool:
+    """Whether what is found is all places, in one dimension: `torch.where(m)[0]`, `m.nonzero().squeeze(-1)`."""
+    match value:
+        case ast.Subscript(value=ast.Call() as call, slice=ast.Constant(value=0)):
+            return called(call) == "where" or any(k.arg == "as_tuple" for k in call.keywords)
+        case ast.Subscript(value=ast.Call(), slice=ast.Tuple(elts=[ast.Slice(), ast.Constant(value=0)])):
+            return True
+        case ast.Call(func=ast.Attribute(attr="squeeze" | "flatten" | "view" | "reshape")):
+            return True
+    return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Tuple)
 
 
 def _until_unread(site: Site, mask: _Mask) -> list[ast.stmt]:
@@ -149,9 +176,10 @@ class _Reader:
         self._text = mask.name or site.atom(mask.node)
         self._dims = 1 if mask.name else rank(site, mask.node)
         self._new: dict[ast.AST, Callable[[], str]] = {}
+        self._kinds: dict[ast.AST, _Rows] = {}
 
     def lines(self, one: ast.stmt) -> list[str]:
-        """Return what to write for a statement. Raise `_NotRows` where the rows are used otherwise."""
+        """Return what to write for a statement. Raise `_NotRowsError` where the rows are used otherwise."""
         if one is self._site.statement and self._mask.name:
             return [f"{self._mask.name} = {self._site.source(self._mask.node)}"]
         self._statement(one)
@@ -185,8 +213,8 @@ class _Reader:
             case ast.Assign(targets=[target], value=value):
                 self._assign(target, value)
             case ast.AugAssign(target=ast.Name(id=name), value=value):
-                if self._read(value) and name not in self.rows:
-                    raise _NotRows
+                if self._read(value) or name in self.rows:  # all of what rows are of would change
+                    raise _NotRowsError
             case ast.If(test=test, body=body, orelse=orelse):
                 self._whole(test)
                 before = dict(self.rows)
@@ -200,7 +228,7 @@ class _Reader:
                 self._whole(value)
             case _:
                 if any(isinstance(n, ast.Name) and (n.id in self.rows or self._mask.chooses(n)) for n in ast.walk(one)):
-                    raise _NotRows
+                    raise _NotRowsError
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         targets, kinds = [target], list[_Rows | None]()
@@ -217,7 +245,7 @@ class _Reader:
                 self._written_to(one, value, rows)
                 continue
             if name in self._fixed or (rows and not name):
-                raise _NotRows
+                raise _NotRowsError
             self.rows.pop(name, None)
             if rows:
                 seen = self._site.dims_after(name, target.end_lineno or 0)
@@ -227,12 +255,15 @@ class _Reader:
         """Let `x[m] = …` write all of `x`, or a new one, of which what is not chosen stays."""
         owner = target.value
         if not dotted(owner) or self._mask.name:
-            raise _NotRows
+            raise _NotRowsError
         dims = rank(self._site, owner)
         more = dims - self._dims if dims is not None and self._dims is not None else None
         wide = _Rows(more if more is not None else rows.more if rows and rows.more is not None else 1)
         made = self._site.uses().values.get(owner.id, ()) if isinstance(owner, ast.Name) else ()
         is_new = any(map(_is_made_here, [one for one in made if one.lineno < target.lineno][-1:]))
+        before_it = [n for n in self._site.loads(dotted(owner)) if n.lineno < target.lineno]
+        parents = self._site.parents()
+        is_new &= all(isinstance(parents.get(n), (ast.Subscript, ast.Attribute, ast.Return)) for n in before_it)
         self._new[target] = lambda: self._site.source(owner) + ("" if is_new else "[...]")
         before = self._new.get(value)
         self._new[value] = lambda: (
@@ -245,7 +276,7 @@ class _Reader:
 
     def _whole(self, node: ast.AST) -> None:
         if self._read(node):
-            raise _NotRows
+            raise _NotRowsError
 
     def _of(self, nodes: Iterable[ast.AST]) -> _Rows | None:
         found = [rows for one in nodes if (rows := self._read(one))]
@@ -253,10 +284,16 @@ class _Reader:
 
     def _read(self, node: ast.AST) -> _Rows | None:
         """Take an expression in; return what it has of the rows."""
+        rows = self._kind(node)
+        if rows:
+            self._kinds[node] = rows
+        return rows
+
+    def _kind(self, node: ast.AST) -> _Rows | None:  # noqa: PLR0911 -- one for each kind of syntax
         match node:
             case ast.Name(id=name):
                 if name == self._mask.name:
-                    raise _NotRows
+                    raise _NotRowsError
                 return self.rows.get(name)
             case ast.Subscript(value=value, slice=index):
                 return self._subscript(node, value, index)
@@ -265,7 +302,7 @@ class _Reader:
             case ast.Attribute(value=value, attr=name):
                 rows = self._read(value)
                 if rows and name not in ("dtype", "device", "values", "indices"):
-                    raise _NotRows
+                    raise _NotRowsError
                 return rows if name in ("values", "indices") else None
             case ast.BinOp(op=ast.MatMult()) | ast.BoolOp() | ast.IfExp() | ast.Lambda() | ast.JoinedStr():
                 self._whole_parts(node)
@@ -301,7 +338,7 @@ class _Reader:
             case ast.Tuple(elts=[ast.Constant(value=first), *rest]) if first is Ellipsis:
                 pass
             case _:
-                raise _NotRows
+                raise _NotRowsError
         self._whole_parts(index)
         more = [0 if isinstance(n, (ast.Slice, ast.List)) else 1 if ast.unparse(n) == "None" else -1 for n in rest]
         return _Rows(None if rows.more is None else rows.more + sum(more))
@@ -331,11 +368,11 @@ class _Reader:
         call = self._site.parents().get(node)
         return isinstance(call, ast.Call) and not of_torch(call) and node is not call.func
 
-    def _call(self, node: ast.Call) -> _Rows | None:
+    def _call(self, node: ast.Call) -> _Rows | None:  # noqa: PLR0911 -- one for each kind of call
         if any(self._is_count(node, how) for how in ("numel", "nelement", "len", "size")):
             self._counted(node)
             return None
-        if called(node) == "max" and isinstance(node.func, ast.Name) and len(node.args) == 2:
+        if called(node) == "max" and isinstance(node.func, ast.Name) and len(node.args) == _TWO:
             self._at_least(node, *node.args)
             return None
         if called(node) == "masked_select" and any(map(self._mask.chooses, node.args)):
@@ -349,9 +386,12 @@ class _Reader:
         if of_first is None and of_args is None:
             return None
         rows = self._of_several(of_first, of_args)
-        loss = called(node) if of_torch(node) else self._module(node)
+        made = None if of_torch(node) else self._module(node)
+        loss = called(made or node) if made or of_torch(node) else ""
+        if loss.startswith("BatchNorm"):  # its statistics are of all rows
+            raise _NotRowsError
         if loss in _OF_CLASSES or loss in _LOSSES or loss in _LOSSES.values():
-            return self._loss(node, loss, rows)
+            return self._loss(node, made, loss, rows)
         if not of_torch(node) and of_first is None:
             return _Rows(None)  # a function of the user's own, with rows among its arguments
         return self._operator(node, rows, [*first, *node.args])
@@ -384,27 +424,36 @@ class _Reader:
             self._new[node] = lambda: f"{self._written(counted)}.clamp(min={self._site.source(least)})"
 
     def _operator(self, node: ast.Call, rows: _Rows, given: Sequence[ast.expr]) -> _Rows | None:
-        name, dim = called(node), _dim(node)
-        if name in _ALONG and dim is None:
+        name, dims = called(node), _dims(node)
+        if name.endswith("_") or name not in _KNOWN:
+            raise _NotRowsError
+        if name in _ALONG and not dims:
             self._over_all(node, name, given, rows)
             return None
-        if name in _ALONG or name in _KEEP or name in ("cat", "concat", "unsqueeze", "squeeze"):
-            along = dim if dim is not None else -1 if name in _KEEP and name == "normalize" else 0
-            if along == 0 or (along > 0 and self._dims != 1):
-                raise _NotRows
+        if name in _WITH_DIM:
+            self._check_dims(name, dims or ((-1,) if name in ("normalize", "cosine_similarity") else (0,)), rows)
             is_kept = any(k.arg == "keepdim" and ast.unparse(k.value) == "True" for k in node.keywords)
-            is_less = (name in _ALONG and not is_kept) or name == "squeeze"
+            fewer = max(len(dims), 1) if (name in _ALONG and not is_kept) or name == "squeeze" else 0
             more = 0 if name == "unsqueeze" and rows.more is None else rows.more
-            return _Rows(None if more is None else more - is_less + (name == "unsqueeze"))
-        if name in ("view", "reshape") and self._dims == 1 and len(given) > 2 and ast.unparse(given[1]) == "-1":
-            return _Rows(len(given) - 2)
-        if name in _OTHER_SHAPES:
-            raise _NotRows
+            return _Rows(None if more is None else more - fewer + (name == "unsqueeze"))
+        if name in ("view", "reshape"):
+            is_known = self._dims == 1 and len(given) > _WITH_COLUMNS and ast.unparse(given[1]) == "-1"
+            if not is_known:
+                raise _NotRowsError
+            return _Rows(len(given) - _WITH_COLUMNS)
         return rows
+
+    def _check_dims(self, name: str, dims: Sequence[int], rows: _Rows) -> None:
+        """Raise `_NotRowsError` where one of some dimensions may be that of the rows, or is counted from there."""
+        added = name == "unsqueeze"
+        for dim in dims:
+            is_first = dim == 0 or (dim > 0 and self._dims != 1)
+            if is_first or (dim < 0 and rows.more is not None and -dim > rows.more + added):
+                raise _NotRowsError
 
     def _over_all(self, node: ast.Call, name: str, given: Sequence[ast.expr], rows: _Rows) -> None:
         if name not in ("sum", "mean", *_ENDS) or len(given) != 1 or node.keywords:
-            raise _NotRows
+            raise _NotRowsError
         self._new[node] = lambda: self._sum(node, self._written(given[0]), rows, name)
         self.has_sums = True
 
@@ -413,30 +462,33 @@ class _Reader:
         if name != "mean":
             return f"{where}.{name}()"
         parent = self._site.parents().get(node)
-        mean = f"{where}.mean() * ({self._text}.numel() / {self._text}.sum())"
-        mean = mean if rows.more else f"{where}.sum() / {self._text}.sum()"
+        rows_alone = f".mean({-1 if rows.more == 1 else tuple(range(-(rows.more or 0), 0))})" if rows.more else ""
+        mean = f"{where}{rows_alone}.sum() / {self._text}.sum()"
         return mean if isinstance(parent, (ast.stmt, ast.Call, ast.keyword, ast.Tuple)) else f"({mean})"
 
-    def _module(self, node: ast.Call) -> str:
-        """Return of which class a module of the object is that a call calls; empty where that does not show."""
+    def _module(self, node: ast.Call) -> ast.Call | None:
+        """Return how the object makes the module that a call calls; None where that does not show."""
         match node.func:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
-                made = {called(one) for one in given(self._site, name)}
-                return made.pop() if len(made) == 1 else ""
-        return ""
+                made = list(given(self._site, name))
+                return made[0] if len(made) == 1 and isinstance(made[0], ast.Call) else None
+        return None
 
-    def _loss(self, node: ast.Call, loss: str, rows: _Rows) -> _Rows | None:
-        reduction = next((k for k in node.keywords if k.arg == "reduction"), None)
+    def _loss(self, node: ast.Call, made: ast.Call | None, loss: str, rows: _Rows) -> _Rows | None:
+        settings = made.keywords if made else node.keywords
+        reduction = next((k for k in settings if k.arg == "reduction"), None)
         how = reduction.value.value if reduction and isinstance(reduction.value, ast.Constant) else "mean"
-        if loss in _OF_CLASSES and how in ("mean", "sum"):
+        if made and (made.args or len(made.keywords) > bool(reduction)):
+            raise _NotRowsError
+        if loss in _OF_CLASSES:
+            if how not in ("mean", "sum"):
+                raise _NotRowsError
             self._leaving_out(node)
             return None
-        if reduction and how == "none":
-            if loss in _OF_CLASSES and self._dims != 1:
-                raise _NotRows
-            return rows if loss not in _OF_CLASSES else _Rows(0)
-        if how not in ("mean", "sum") or loss in _OF_CLASSES or len(node.args) < 2:
-            raise _NotRows
+        if how == "none":
+            return rows
+        if how not in ("mean", "sum") or len(node.args) < _TWO:
+            raise _NotRowsError
         self._new[node] = lambda: self._sum(node, self._each(node, loss, reduction), rows, str(how))
         self.has_sums = True
         return None
@@ -452,9 +504,12 @@ class _Reader:
 
     def _leaving_out(self, node: ast.Call) -> None:
         """Let a loss of classes leave out the rows that are not chosen."""
-        if len(node.args) != 2 or any(k.arg in ("ignore_index", "weight") for k in node.keywords):
-            raise _NotRows
+        if len(node.args) != _TWO or any(k.arg in ("ignore_index", "weight") for k in node.keywords):
+            raise _NotRowsError
         scores, target = node.args
+        of_scores, of_target = self._kinds.get(scores), self._kinds.get(target)
+        if (of_scores and of_scores.more not in (None, 1)) or (of_target and of_target.more not in (None, 0)):
+            raise _NotRowsError
         is_flat = self._dims == 1
         left_out = f".masked_fill(~{self._text}, -100)"
         self._new[scores] = self._after(scores, "" if is_flat else ".flatten(0, -2)")
@@ -480,20 +535,21 @@ def _owner(call: ast.Call) -> ast.expr:
     return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
-def _dim(call: ast.Call) -> int | None:
-    """Return the dimension that a call names; None where it names none."""
+def _dims(call: ast.Call) -> tuple[int, ...]:
+    """Return the dimensions that a call names. Raise `_NotRowsError` where these do not show."""
+    name = called(call)
+    place = {"norm": 1, "vector_norm": 1, "normalize": 1, "cosine_similarity": 1}.get(name, 0)
+    place += name == "normalize" or of_torch(call)
     named = next((k.value for k in call.keywords if k.arg in ("dim", "axis")), None)
-    place = {"norm": 1, "normalize": 2, "cosine_similarity": 2}.get(called(call), 0) + of_torch(call)
-    place -= called(call) in ("normalize", "cosine_similarity")
     node = named if named is not None else call.args[place] if len(call.args) > place else None
-    if node is None:
-        return 1 if called(call) in ("normalize", "cosine_similarity") else None
+    if node is None or name not in _WITH_DIM:
+        return ()
     with suppress(ValueError):
         found = ast.literal_eval(node)
-        found = min(found, key=lambda one: one >= 0, default=None) if isinstance(found, tuple) else found
-        if isinstance(found, int):
-            return found
-    raise _NotRows
+        several = found if isinstance(found, (tuple, list)) else (found,)
+        if several and all(isinstance(one, int) for one in several):
+            return tuple(several)
+    raise _NotRowsError
 
 
 def _alike(one: ast.AST, other: ast.AST) -> bool:

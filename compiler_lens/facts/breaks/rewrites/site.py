@@ -126,6 +126,9 @@ class Site(Struct, frozen=True):
 
     def dedented(self, node: ast.stmt, changes: Sequence[Change] = ()) -> list[str]:
         """Return the lines of a statement as if it stood at the margin, with parts of it changed."""
+        lines = _split(self.text)[node.lineno - 1 : node.end_lineno]
+        if not changes and not lines[0].encode()[: node.col_offset].strip():  # with a comment at their end
+            return [line[node.col_offset :].rstrip() for line in lines]
         first, *rest = self.edited(node, changes).split("\n")
         return [first, *(line[node.col_offset :] for line in rest)]
 

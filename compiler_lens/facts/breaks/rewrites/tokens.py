@@ -9,13 +9,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.breaks.rewrites import syntax
 from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, loads
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = "each element is changed once, as by a set of the numbers, and all of them are within the tensor"
-_SETS = frozenset({"set", "list", "sorted", "unique"})
+_AS_LISTS = frozenset({"list", "sorted"})
+_SETS = frozenset({"set", "unique"})  # each number once
 
 
 class _Numbers(Struct, frozen=True):
@@ -30,8 +32,8 @@ def named_elements(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Write `for token in set(ids[b].tolist()): logits[b, token] /= penalty` for all elements, and a mask."""
     for outer in (*site.around, site.statement):
         match outer:
-            case ast.For(target=ast.Name(id=row), iter=ast.Call(func=ast.Name(id="range"), args=[_]), orelse=[]):
-                found = _of_rows(site, outer, row)
+            case ast.For(target=ast.Name(id=row), iter=ast.Call(func=ast.Name(id="range"), args=[many]), orelse=[]):
+                found = None if isinstance(many, ast.Constant) else _of_rows(site, outer, row)
             case _:
                 continue
         if found is not None:
@@ -50,7 +52,8 @@ def _of_rows(site: Site, outer: ast.For, row: str) -> Rewrite | None:
                 return None
     match loop:
         case ast.For(target=ast.Name(id=number), iter=over, body=[change], orelse=[]):
-            numbers = _numbers(values.get(over.id, over) if isinstance(over, ast.Name) else over, row)
+            over = values.get(over.id, over) if isinstance(over, ast.Name) else over
+            numbers = _numbers(over, row) if _is_set(over) else None
         case _:
             return None
     element = next((n for n in ast.walk(change) if isinstance(n, ast.Subscript) and _is_element(n, row, number)), None)
@@ -62,7 +65,8 @@ def _of_rows(site: Site, outer: ast.For, row: str) -> Rewrite | None:
     every = [
         n for one in ast.walk(change) if isinstance(one, ast.Subscript) and _alike(one, element) for n in ast.walk(one)
     ]
-    if not new or not all(n in every for n in inner):
+    is_left = any(len(site.loads(name)) != len(loads(outer, name)) for name in (row, number, *values))
+    if not new or not all(n in every for n in inner) or is_left:
         return None
     stores = site.uses().stores.get("seen", ())
     is_free = all(outer.lineno <= line <= (outer.end_lineno or 0) for line in stores)
@@ -79,10 +83,15 @@ def _of_rows(site: Site, outer: ast.For, row: str) -> Rewrite | None:
     return first.rewrite([line, f"{whole}.copy_({torch}.where({seen}, {new}, {whole}))"], _PRICE)
 
 
+def _is_set(node: ast.expr) -> bool:
+    """Whether numbers are each there once, as what is done for a number is done once then."""
+    return any(called(call) in _SETS for call in syntax.calls_in(node))
+
+
 def _numbers(node: ast.expr, row: str) -> _Numbers | None:
     """Return `ids` of `set(ids[b].tolist())`, and `mask > 0` of `ids[b][mask[b] > 0].tolist()`."""
     match node:
-        case ast.Call(args=[inner]) if called(node) in _SETS:
+        case ast.Call(args=[inner]) if called(node) in _SETS | _AS_LISTS:
             return _numbers(inner, row)
         case ast.Call(func=ast.Attribute(value=inner, attr="tolist" | "unique" | "cpu" | "numpy"), args=[]):
             return _numbers(inner, row)
@@ -116,9 +125,10 @@ def _changed(site: Site, change: ast.stmt, element: ast.Subscript) -> str:
     match change:
         case ast.If(test=test, body=[one], orelse=[other]):
             first, second = _changed(site, one, element), _changed(site, other, element)
-            return f"{site.torch}.where({_whole(site, test, element)}, {first}, {second})" if first and second else ""
+            is_known = first and second and _asks_element(test, element)
+            return f"{site.torch}.where({_whole(site, test, element)}, {first}, {second})" if is_known else ""
         case ast.If(test=test, body=[one], orelse=[]):
-            first = _changed(site, one, element)
+            first = _changed(site, one, element) if _asks_element(test, element) else ""
             kept = site.source(element.value)
             return f"{site.torch}.where({_whole(site, test, element)}, {first}, {kept})" if first else ""
         case ast.Assign(targets=[ast.Subscript() as target], value=value) if _alike(target, element):
@@ -126,8 +136,17 @@ def _changed(site: Site, change: ast.stmt, element: ast.Subscript) -> str:
         case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value) if _alike(target, element):
             if type(op) in OPERATORS:
                 text = _whole(site, value, element)
+                text = text if isinstance(value, (ast.Name, ast.Constant, ast.Attribute)) else f"({text})"
                 return f"{site.source(element.value)} {OPERATORS[type(op)]} {text}"
     return ""
+
+
+def _asks_element(test: ast.expr, element: ast.Subscript) -> bool:
+    """Whether a test compares an element with a number, and asks for nothing else."""
+    match test:
+        case ast.Compare(left=ast.Subscript() as left, comparators=[right]):
+            return _alike(left, element) and isinstance(right, (ast.Constant, ast.UnaryOp, ast.Name))
+    return False
 
 
 def _whole(site: Site, node: ast.expr, element: ast.Subscript) -> str:

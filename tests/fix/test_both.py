@@ -1,0 +1,201 @@
+"""Both sides of a branch, computed at each call, and a choice; a branch that guards nothing is left out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.fix.rewritten import JUMP, assert_alike, others
+
+HEAD = "import torch\n\n\n"
+
+
+def function(*lines: str) -> str:
+    return HEAD + "def f(x, y):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def rewritten(text: str) -> str:
+    """The text with both sides, or without the branch."""
+    found = others(text, JUMP, "    if ")
+    assert found
+    assert "    if " not in found[-1]
+    return found[-1]
+
+
+def given(is_positive: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.tensor([0.5, 2.0, 1.5]) * (1 if is_positive else -1)
+    return x.requires_grad_(), torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+
+
+CHOICES = [
+    ("if x.sum() > 0:", "    z = torch.linalg.norm(x)", "else:", "    z = torch.linalg.norm(y) * 2", "return z"),
+    ("z = y", "if x.sum() > 0:", "    z = torch.linalg.norm(x) * z", "return z"),
+    ("z = y * 1", "if x.sum() > 0:", "    z += torch.linalg.norm(x)", "return z"),
+    ("if x.sum() > 0:", "    a, b = x.sort()", "else:", "    a, b = y.sort()", "return a * b"),
+    (
+        "if x.sum() > 0:", "    a, b = torch.linalg.norm(x), y", "else:", "    a, b = torch.linalg.norm(y), x",
+        "return a * b",
+    ),
+    (
+        "z = y", "if x.sum() > 0:", "    z = torch.linalg.norm(x)", "    z = z * 2", "    w = z + 1", "    z = w * y",
+        "return z",
+    ),
+    (
+        "if x.sum() > 0:", "    k = 2.0", "    z = torch.linalg.norm(x)", "else:", "    k = 1.0", "    z = x.sum()",
+        "return z * k",
+    ),
+    ("loss = [y, y]", "if x.sum() > 0:", "    loss[0] = torch.linalg.norm(x) * y", "return loss"),
+    (
+        "loss = {'a': y}", "if x.sum() > 0:", "    loss['a'] = torch.linalg.norm(x) * y", "else:",
+        "    loss['a'] = torch.linalg.norm(y) * y", "return loss",
+    ),
+    ("z = y.clone()", "if x.sum() > 0:", "    z[0] = torch.linalg.norm(x)", "return z"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", CHOICES, ids=" ".join)
+def test_what_the_test_says_is_chosen_of_both_sides(lines: tuple[str, ...]) -> None:
+    text = function(*lines)
+    better = rewritten(text)
+    assert "_if = " in better or "_if, " in better
+    for is_positive in (True, False):
+        assert_alike(text, better, *given(is_positive))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "y.copy_(torch.linalg.norm(x) + y)", "y.add_(torch.linalg.norm(x), alpha=2)", "y.add_(1)", "y.zero_()",
+        "y.fill_(3.0)", "y.sub_(torch.linalg.norm(x))", "y.mul_(-1)", "y.clamp_(min=1)",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("other", ["", "y.sub_(torch.linalg.norm(x))", "y.zero_()"])
+def test_what_is_written_in_place_stays_the_same_tensor(change: str, other: str) -> None:
+    last = ("else:", f"    {other}") if other else ()
+    text = function("kept = y", "if x.sum() > 0:", f"    {change}", *last, "return kept")
+    better = rewritten(text)
+    assert "y.copy_(torch.where(" in better
+    for is_positive in (True, False):
+        x, y = given(is_positive)
+        assert_alike(text, better, x, y.detach())
+
+
+CLIPPED = function(
+    "norm = torch.linalg.norm(x)",
+    "if norm > 2.0:",
+    "    scale = 2.0 / norm",
+    "    for p in y:",
+    "        p.mul_(scale.to(p.dtype))",
+    "return y",
+)
+
+
+@pytest.mark.parametrize("scaled", ["p.mul_(scale)", "p.mul_(scale.to(p.dtype))", "p *= scale"])
+@pytest.mark.parametrize("large", [True, False])
+def test_what_is_not_to_be_scaled_is_multiplied_by_one(scaled: str, large: bool) -> None:
+    text = CLIPPED.replace("p.mul_(scale.to(p.dtype))", scaled)
+    better = rewritten(text)
+    assert "torch.where(norm > 2.0, 2.0 / norm, 1.0)" in better
+    assert_alike(text, better, torch.ones(3) * (9 if large else 0.1), [torch.ones(2), torch.arange(3.0)])
+
+
+def test_gradients_of_parameters_are_clipped() -> None:
+    text = CLIPPED.replace("p.mul_(", "p.grad.mul_(").replace("return y", "return [p.grad for p in y]")
+    better = rewritten(text)
+    for size in (9.0, 0.1):
+        parts = [torch.ones(2), torch.arange(3.0)]
+        for one in parts:
+            one.grad = torch.full_like(one, size)
+        assert_alike(text, better, torch.full((3,), size), parts)
+
+
+SELECTED = function(
+    "loss = (x - y) ** 2", "if loss.max() > 3:", "    loss = loss[loss > 0.5]", "else:", "    loss = loss[:2]",
+    "return loss.mean()",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("else:\n        loss = loss[:2]\n    ", ""),
+        ("return loss.mean()", "loss = loss.mean()\n    return loss * 2"),
+    ],
+)
+@pytest.mark.parametrize("bound", ["3", "100"])
+def test_selections_of_other_sizes_are_both_reduced(old: str, new: str, bound: str) -> None:
+    text = SELECTED.replace(old, new).replace("> 3", f"> {bound}")
+    better = rewritten(text)
+    assert "loss_else = " in better
+    # A graph has no place for a size that values say: what is compared is what Python computes.
+    assert_alike(text, better, *given(True), is_compiled=False)
+
+
+NEEDLESS = function(
+    "m = x > 1", "if m.any():", "    z = torch.linalg.norm(y)", "    y = torch.where(m, z, y)", "return y"
+)
+
+
+@pytest.mark.parametrize("test", ["m.any()", "torch.any(m)", "m.sum() > 0"])
+@pytest.mark.parametrize("is_positive", [True, False])
+def test_a_branch_that_asks_whether_anything_is_chosen_is_needless(test: str, is_positive: bool) -> None:
+    text = NEEDLESS.replace("m.any()", test)
+    better = rewritten(text)
+    assert "_if" not in better
+    assert_alike(text, better, *given(is_positive))
+
+
+def test_a_value_that_is_kept_makes_it_a_choice_of_both_sides() -> None:
+    text = NEEDLESS.replace("return y", "return y + z").replace("m = x > 1", "m = x > 1\n    z = y")
+    better = rewritten(text)
+    assert "z_if = " in better
+    for is_positive in (True, False):
+        assert_alike(text, better, *given(is_positive))
+
+
+ONE = function("z = y", "if x.sum() > 0:", "    z = torch.linalg.norm(x) * z", "return z")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("* z\n", "* z\n        print(z)\n"),
+        ("* z\n", "* z\n        print('here')\n"),
+        ("z = y\n", "kept = []\n    z = y\n"),
+        ("z = torch.linalg.norm(x) * z", "z = torch.nn.init.normal_(z)"),
+        ("z = torch.linalg.norm(x) * z", "z = torch.rand(3)"),
+        ("z = torch.linalg.norm(x) * z", "assert (x > 1).all()"),
+        ("z = torch.linalg.norm(x) * z", "for row in x:\n            z = torch.linalg.norm(row) * z"),
+        ("return z", "else:\n        w = torch.linalg.norm(x)\n    return z, w"),  # each side another name
+    ],
+)
+def test_a_branch_with_effects_or_names_of_one_side_stays(old: str, new: str) -> None:
+    text = ONE.replace(old, new)
+    if "kept" in new:
+        text = text.replace("* z\n", "* z\n        kept.append(z)\n")
+    assert text != ONE
+    assert "z_if = " in rewritten(ONE)
+    assert others(text, JUMP, "if ") == []
+
+
+def test_a_name_that_may_have_no_value_stays() -> None:
+    text = function("for _ in range(2):", "    if x.sum() > 0:", "        z = torch.linalg.norm(x)", "return z")
+    assert "z_if = " in rewritten(text.replace("for _", "z = y\n    for _"))
+    assert others(text, JUMP, "if ") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("return y", "return y, scale"),
+        ("        p.mul_(scale.to(p.dtype))", "        p.add_(scale)"),
+        ("        p.mul_(scale.to(p.dtype))", "        p.mul_(scale * 2)"),
+        ("for p in y:", "for p in [*y, scale]:"),
+    ],
+)
+def test_what_does_more_than_to_scale_stays(old: str, new: str) -> None:
+    text = CLIPPED.replace(old, new)
+    assert text != CLIPPED
+    assert others(CLIPPED, JUMP, "if ")
+    assert others(text, JUMP, "if ") == []
