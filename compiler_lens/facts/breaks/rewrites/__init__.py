@@ -13,6 +13,7 @@ from compiler_lens.facts.breaks.rewrites.drawn import chosen
 from compiler_lens.facts.breaks.rewrites.elements import taken
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
+from compiler_lens.facts.breaks.rewrites.kept_numbers import kept_as_double, kept_in_tensor
 from compiler_lens.facts.breaks.rewrites.lists import masked_list
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
 from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled
@@ -20,6 +21,7 @@ from compiler_lens.facts.breaks.rewrites.put_off import allows
 from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
+from compiler_lens.facts.breaks.rewrites.stops import all_rounds, goes_on
 from compiler_lens.facts.breaks.rewrites.tells import words_for
 from compiler_lens.facts.breaks.rewrites.texts import one_text
 from compiler_lens.facts.breaks.rewrites.tokens import named_elements
@@ -105,14 +107,26 @@ _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
 _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
         (guarded_branching, early_return, filled),
-        (needless, masked_list, both_sides),
+        (needless, masked_list, goes_on, both_sides),
+        (all_rounds,),
         (named_elements,),
     ),
     "Dynamic shape operator": ((weighed,), (weighed_and_filled,), (named_elements,)),
-    "Unsupported Tensor.item() call with capture_scalar_outputs=False": ((window,), (named_elements,)),
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
+        (window,),
+        (named_elements,),
+        (kept_in_tensor,),
+        (kept_as_double,),
+    ),
     "Tensor.tolist() with non-integer tensor": ((named_elements,),),
     "Failed to trace builtin operator": ((calls.printed_in_the_graph,),),
-    "Data dependent operator": ((calls.number_for_training,), (window,), (named_elements,)),
+    "Data dependent operator": (
+        (calls.number_for_training,),
+        (window,),
+        (named_elements,),
+        (kept_in_tensor,),
+        (kept_as_double,),
+    ),
     "Attempted to call function marked as skipped": ((calls.number_for_training,),),
     "torch.* op returned non-Tensor": ((calls.other_kernels,),),
     "Unsupported context manager": ((calls.other_kernels,),),

@@ -218,6 +218,13 @@ def has_effect(call: ast.Call) -> bool:
     return is_random or in_place or name in _EFFECTS
 
 
+def does_more(call: ast.Call) -> bool:
+    """Return the same, where a logarithm is known from a message: `math.log(2)`, `x.log()`."""
+    is_of_numbers = isinstance(call.func, ast.Attribute) and dotted(call.func.value) in ("math", "np", "numpy", "torch")
+    is_logarithm = called(call) == "log" and (is_of_numbers or (syntax.is_method(call) and not call.args))
+    return has_effect(call) and not is_logarithm
+
+
 def is_repeatable(site: Site, node: ast.expr) -> bool:
     """Return whether to compute a value once more, or once less, changes nothing: no call draws a number, or counts."""
     if any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
-from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, Assignment, has_effect, is_guarded
+from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, Assignment, does_more, is_guarded
 from compiler_lens.facts.breaks.rewrites.branches import tensor_test
 from compiler_lens.facts.breaks.rewrites.groups import stays_in
 from compiler_lens.facts.breaks.rewrites.nothing import any_of
@@ -18,7 +18,8 @@ from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = (
-    "both sides are computed at each call: neither may raise, or have no finite gradient, where the other one is meant"
+    "both sides are computed at each call: neither may raise, or have no finite gradient, where the other one is meant;"
+    " a number that they change is a tensor from then on"
 )
 _MOST = 20  # statements
 _ON_A_TENSOR = "TensorVariable"  # in what torch says of a jump: the test is one tensor, not a part of it
@@ -213,7 +214,7 @@ def _side(site: Site, body: Sequence[ast.stmt], suffix: str) -> _Side | None:
     lines: list[str] = []
     for one in body:
         found = _assigned(site, one)
-        if found is None or any(map(has_effect, (call for part in found.parts for call in syntax.calls_in(part)))):
+        if found is None or any(map(does_more, (call for part in found.parts for call in syntax.calls_in(part)))):
             return None
         if len(found.parts) == len(found.leaves) and all(map(is_number, found.parts)):  # no name for a number
             targets = [site.source(leaf) for leaf in found.leaves]
@@ -227,7 +228,7 @@ def _side(site: Site, body: Sequence[ast.stmt], suffix: str) -> _Side | None:
         for leaf in found.leaves:
             target = site.source(leaf)
             if not _is_inner(site, leaf):
-                if not _is_plain(site, leaf, found):
+                if not _is_plain(leaf):
                     return None
                 if found.is_in_place:
                     written.add(target)
@@ -250,6 +251,8 @@ def _assigned(site: Site, one: ast.stmt) -> _Assigned | None:  # noqa: PLR0911 -
             if site.function is None or name in syntax.parameters(site.function):  # the caller's changes with it
                 return None
             return _Assigned([target], [_loaded(target), value], f"{{}} {OPERATORS[type(op)]} ({{}})")
+        case ast.AugAssign(target=ast.Attribute() as target, op=op, value=value) if type(op) in OPERATORS:
+            return _Assigned([target], [target, value], f"{{}} {OPERATORS[type(op)]} ({{}})")
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if dotted(target):
             return _in_place(site, target, name, call)
     return None
@@ -286,15 +289,11 @@ def _outermost(node: ast.AST, names: dict[str, str]) -> Iterator[ast.expr]:
         yield from _outermost(inner, names)
 
 
-def _is_plain(site: Site, leaf: ast.expr, found: _Assigned) -> bool:
-    """Whether a target can be given a tensor: a name, an element, or what is a tensor and stays the same one."""
+def _is_plain(leaf: ast.expr) -> bool:
+    """Whether a target can be given a tensor: a name, an element, or an attribute."""
     match leaf:
-        case ast.Name():
+        case ast.Name() | ast.Attribute() | ast.Subscript(value=ast.Name(), slice=ast.Constant()):
             return True
-        case ast.Subscript(value=ast.Name(), slice=ast.Constant()):
-            return True
-        case ast.Attribute():
-            return found.is_in_place or dotted(leaf) in site.seen
     return False
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.both import tensor_asked
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, loads, of_torch, targets
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, loads, of_torch, targets
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = (
@@ -136,6 +136,9 @@ def _appended(one: ast.stmt) -> str:
 
 def _opposite(site: Site, cause: BreakCause, asked: ast.expr) -> str:
     match asked:
+        case ast.BoolOp(op=ast.And(), values=[known, inner]) if not tensor_asked(site, cause, known):
+            opposite = _opposite(site, cause, inner)  # what Python knows comes first
+            return f"({opposite}) | (not {site.atom(known)})" if opposite and not calls_in(known) else ""
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return tensor_asked(site, cause, inner)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPPOSITE:

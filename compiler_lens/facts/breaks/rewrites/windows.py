@@ -42,7 +42,9 @@ def window(site: Site, _cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -
         return None
     if sum(len(loads(one, name)) for one in statements) != len(every):
         return None
-    lines, is_window = [f"{name} = {site.source(number)}"], False
+    written = [n for n, one in enumerate(statements) if _writes(one, dotted(number))]
+    own = ".clone()" if any(loads(one, name) for one in statements[min(written, default=len(statements)) + 1 :]) else ""
+    lines, is_window = [f"{name} = {site.source(number)}{own}"], False
     for one in statements:
         windows = list(_windows(one, name))
         inside = {n for found in windows for n in ast.walk(found.node)}
@@ -54,6 +56,13 @@ def window(site: Site, _cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -
         is_window |= bool(windows)
         lines += _written(site, one, windows, name)
     return site.rewrite(lines, _PRICE, last=statements[-1]) if is_window and statements else None
+
+
+def _writes(one: ast.stmt, name: str) -> bool:
+    """Whether a statement may change a tensor in place."""
+    named = [n for n in ast.walk(one) if isinstance(n, ast.Attribute | ast.Name) and dotted(n) == name]
+    is_assigned = isinstance(one, ast.Assign) and any(dotted(target) == name for target in one.targets)
+    return bool(named) and not is_assigned
 
 
 def _written(site: Site, one: ast.stmt, windows: list[_Window], name: str) -> list[str]:

@@ -1,0 +1,43 @@
+"""Numbers of tensors that a program computes on with: tensors without dimensions do, where a trial shows it."""
+
+from __future__ import annotations
+
+import ast
+
+from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.breaks.rewrites.site import Change, Site
+from compiler_lens.facts.breaks.rewrites.syntax import calls_in
+from compiler_lens.recording.model import BreakCause
+
+_PRICE = "what asks for the number gets a tensor without dimensions, which prints as one, and which JSON does not take"
+_DOUBLE = f"{_PRICE}; it is of float64, as the number was"
+
+
+def kept_in_tensor(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Write `x.detach()` for `x.item()` where the number is given on, or kept."""
+    return _kept(site, ".detach()", _PRICE)
+
+
+def kept_as_double(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Write the same with as many digits as Python's number has."""
+    return _kept(site, ".detach().double()", _DOUBLE)
+
+
+def _kept(site: Site, written: str, price: str) -> Rewrite | None:
+    if not isinstance(site.statement, (ast.Return, ast.Assign, ast.AugAssign)):
+        return None
+    changes: list[Change] = []
+    for call in calls_in(site.statement):
+        match call:
+            case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[], keywords=[]):
+                changes.append((call, f"{site.atom(inner)}{written}"))
+            case ast.Call(func=ast.Name(id="float"), args=[inner], keywords=[]) if not _has_item(inner):
+                changes.append((call, f"{site.atom(inner)}{written}"))
+            case ast.Call(func=ast.Name(id="int" | "round" | "str" | "format" | "print")):
+                return None
+    is_text = any(isinstance(n, (ast.JoinedStr, ast.Slice)) for n in ast.walk(site.statement))
+    return None if is_text else site.edit(changes, price)
+
+
+def _has_item(node: ast.expr) -> bool:
+    return any(isinstance(call.func, ast.Attribute) and call.func.attr == "item" for call in calls_in(node))

@@ -1,0 +1,52 @@
+"""Numbers of tensors that a program computes on with: tensors without dimensions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from compiler_lens.recording.model import BreakCause
+from tests.fix.rewritten import assert_alike, others
+
+ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
+ALPHA = """\
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log_alpha = nn.Parameter(torch.tensor(0.3))
+
+    @property
+    def alpha(self):
+        return self.log_alpha.exp().item()
+
+    def forward(self, x):
+        return self.alpha * x + self.log_alpha
+"""
+
+
+def found(text: str) -> list[str]:
+    return [one for one in others(text, ITEM, "return ") if ".detach()" in one]
+
+
+def test_a_number_has_no_gradient_and_a_tensor_in_its_place_has_none() -> None:
+    plain, double = found(ALPHA)
+    assert "return self.log_alpha.exp().detach()\n" in plain
+    assert "return self.log_alpha.exp().detach().double()\n" in double
+    for one in (plain, double):
+        assert_alike(ALPHA, one, torch.randn(4, requires_grad=True))
+
+
+def test_so_has_what_float_makes_of_one() -> None:
+    text = ALPHA.replace("self.log_alpha.exp().item()", "float(self.log_alpha.exp())")
+    assert len(found(text)) == len(found(ALPHA))
+
+
+@pytest.mark.parametrize(
+    "value", ["int(self.log_alpha.item())", 'f"{self.log_alpha.item()}"', "self.items[: self.log_alpha.item()]"]
+)
+def test_what_has_to_be_a_number_stays_one(value: str) -> None:
+    assert not found(ALPHA.replace("self.log_alpha.exp().item()", value))

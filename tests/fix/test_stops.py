@@ -1,0 +1,106 @@
+"""Loops that a tensor ends early: all rounds, of which those after the end change nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from compiler_lens.facts.breaks.remedies import OfBothSides
+from compiler_lens.facts.breaks.rewrites import alternatives
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import Sources
+from tests.fix.rewritten import FILE, JUMP, assert_alike, others
+
+NEWTON = """\
+import torch
+
+
+def f(x, limit):
+    rounds = 0
+    y = x.abs() + 1
+    for number in range(8):
+        step = (y * y - x.abs()) / (2 * y)
+        y = y - step
+        if step.abs().max() < limit:
+            break
+        rounds += 1
+    return y, rounds + y.sum() * 0
+"""
+ACCEPTED = """\
+import torch
+
+
+def f(x, limit):
+    n, going_on = 0, True
+    total, factor = torch.zeros(()), 1.0
+    for i in range(x.shape[0]):
+        total, factor = total + factor * x[i], factor * 0.5
+        if x[i] > limit:
+            going_on = False
+            break
+        n += 1
+    return total, n + total * 0, going_on + total * 0
+"""
+PADDED = """\
+import torch
+
+
+def f(x, mask):
+    for i in range(x.shape[0]):
+        if not mask[i].any():
+            break
+        x = torch.where(mask, x + 1, x)
+    return x
+"""
+
+
+def rewritten(text: str, containing: str = "if ") -> str:
+    """The text with a mask in place of the break."""
+    found = [one for one in others(text, JUMP, containing) if "going = " in one]
+    assert len(found) == 1
+    assert "break" not in found[0]
+    return found[0]
+
+
+@pytest.mark.parametrize("text", [NEWTON, ACCEPTED])
+@pytest.mark.parametrize("limit", [0.0, 0.3, 2.0, 1e9])
+def test_rounds_after_the_end_change_nothing(text: str, limit: float) -> None:
+    x = torch.tensor([0.1, 0.2, 1.5, 0.4], requires_grad=True)
+    assert_alike(text, rewritten(text), x, torch.tensor(limit))
+
+
+def test_values_that_go_on_together_are_computed_of_what_they_were() -> None:
+    """`a, b = b, a + b` changes both at once."""
+    text = ACCEPTED.replace("total + factor * x[i], factor * 0.5", "factor * x[i], total + x[i]")
+    text = text.replace("factor = torch.zeros(()), 1.0", "factor = torch.zeros(()), torch.ones(())")
+    for limit in (0.0, 0.3, 9.0):
+        assert_alike(text, rewritten(text), torch.tensor([0.1, 0.2, 1.5, 0.4]), torch.tensor(limit))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("y = y - step", "y = y - step; print(number)"),
+        ("y = y - step", "y.sub_(step)"),
+        ("        rounds += 1", "        rounds += 1\n    else:\n        y = -y"),
+        ("        rounds += 1", "        if number > 3:\n            rounds += 1"),
+        ("        rounds += 1", "        x += 1"),
+        ("            break", "            return y, y.sum()"),
+        ("            break", "            y.append(1)\n            break"),
+    ],
+)
+def test_more_than_what_names_are_given_is_not_known(old: str, new: str) -> None:
+    assert old in NEWTON
+    assert not [one for one in others(NEWTON.replace(old, new), JUMP, "if step") if "going = " in one]
+
+
+@pytest.mark.parametrize("ends", ["break", "continue"])
+def test_compiled_code_goes_on_where_nothing_is_left_to_change(ends: str) -> None:
+    """That is for a trial to judge that sees both sides."""
+    text = PADDED.replace("break", ends)
+    number = next(n for n, line in enumerate(text.split("\n"), 1) if "if not" in line)
+    found = list(alternatives(JUMP, Sources({FILE: text}), SourceLine(FILE, number, "f", "if not mask[i].any():")))
+    assert any(
+        isinstance(one, OfBothSides) and one.after[0].startswith("if not torch.compiler.is_compiling() and (not mask")
+        for one in found
+    )
