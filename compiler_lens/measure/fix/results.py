@@ -138,6 +138,8 @@ def compared(
             gradient by its size: one that is zero but for rounding moves its parameter as far as any other.
     """
     kept, reference, noisy = _unnamed(kept), _unnamed(reference), _unnamed(noisy)
+    if _counts(kept) != _counts(reference):
+        kept, reference, noisy = _with_gradients(kept), _with_gradients(reference), _with_gradients(noisy)
     rounding = _rounding(reference, noisy)
     for place, (one, other) in enumerate(zip(kept, reference, strict=False)):
         if (one.kind, one.call, one.index) != (other.kind, other.call, other.index):
@@ -160,6 +162,25 @@ def compared(
     kind, call = next(key for key in (*counted_before, *counted) if counted[key] != counted_before[key])
     numbers = counted_before[kind, call], counted[kind, call]
     return Results.DIFFER, Difference(kind, call, 0, numbers=numbers)
+
+
+def _counts(kept: Sequence[Kept]) -> Counter[int]:
+    """Return how many tensors each call may have gradients for."""
+    return Counter(one.call for one in kept if one.kind == "gradient")
+
+
+def _with_gradients(kept: Sequence[Kept]) -> list[Kept]:
+    """Leave out tensors that have none: a graph of more code has more inputs, also of what needs no gradient there."""
+    numbers: Counter[tuple[int, str]] = Counter()
+    found: list[Kept] = []
+    for one in kept:
+        if one.kind != "gradient":
+            found.append(one)
+        elif one.value is not None:
+            key = one.call, one.inputs
+            found.append(replace(one, index=numbers[key]))
+            numbers[key] += 1
+    return found
 
 
 def _unnamed(kept: Sequence[Kept]) -> Sequence[Kept]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
-from compiler_lens.facts.breaks.rewrites.both import both_sides, needless
+from compiler_lens.facts.breaks.rewrites.both import both_sides, needless, reduced_sides
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
 from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
@@ -105,32 +105,24 @@ _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
 # What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone. Of each group the first
 # rule that knows the statement answers.
 _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
-    "Data-dependent branching": (
-        (guarded_branching, early_return, filled),
-        (needless, masked_list, goes_on, both_sides),
-        (all_rounds,),
-        (named_elements,),
-    ),
-    "Dynamic shape operator": ((weighed,), (weighed_and_filled,), (named_elements,)),
-    "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
-        (window,),
-        (named_elements,),
-        (kept_in_tensor,),
-        (kept_as_double,),
-    ),
-    "Tensor.tolist() with non-integer tensor": ((named_elements,),),
+    "Data-dependent branching": ((guarded_branching, early_return, filled, goes_on), (reduced_sides,)),
     "Failed to trace builtin operator": ((calls.printed_in_the_graph,),),
-    "Data dependent operator": (
-        (calls.number_for_training,),
-        (window,),
-        (named_elements,),
-        (kept_in_tensor,),
-        (kept_as_double,),
-    ),
+    "Data dependent operator": ((calls.number_for_training,),),
     "Attempted to call function marked as skipped": ((calls.number_for_training,),),
     "torch.* op returned non-Tensor": ((calls.other_kernels,),),
     "Unsupported context manager": ((calls.other_kernels,),),
 }
+# The same, where no rewrite is known to be right.
+_NUMBERS: tuple[tuple[_Rule, ...], ...] = ((window,), (named_elements,), (kept_in_tensor,), (kept_as_double,))
+_GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
+    "Data-dependent branching": (
+        (needless, masked_list, both_sides), (all_rounds,), (named_elements,),
+    ),
+    "Dynamic shape operator": ((weighed,), (weighed_and_filled,), (named_elements,)),
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
+    "Tensor.tolist() with non-integer tensor": ((named_elements,),),
+    "Data dependent operator": _NUMBERS,
+}  # fmt: skip
 
 
 def rewrite(cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN) -> Rewrite | None:
@@ -150,7 +142,8 @@ def alternatives(
     cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN
 ) -> Iterator[Rewrite]:
     """Yield what else to write instead, which may be better and has to be tried. Arguments are those above."""
-    for rules in _ALTERNATIVES.get(cause.gb_type, ()):
+    is_known = cause.gb_type not in _GUESSES or rewrite(cause, sources, at, seen) is not None
+    for rules in (*_ALTERNATIVES.get(cause.gb_type, ()), *(() if is_known else _GUESSES[cause.gb_type])):
         if found := _first(rules, cause, sources, at, seen):
             yield found
 

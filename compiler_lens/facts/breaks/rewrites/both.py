@@ -49,8 +49,6 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
         return None
     if not orelse and (scaled := _scaled(site, body, test)):
         return scaled
-    if shaped := _reduced(site, body, orelse, test):
-        return shaped
     values = [Assignment("", node) for one in (*body, *orelse) for node in ast.walk(one) if isinstance(node, ast.BinOp)]
     if is_guarded(site, asked, values, only_errors=True):
         return None
@@ -134,8 +132,17 @@ def _scaled(site: Site, body: Sequence[ast.stmt], test: str) -> Rewrite | None:
     return site.rewrite([factor, *lines], "what was not to be multiplied is multiplied by 1")
 
 
-def _reduced(site: Site, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], test: str) -> Rewrite | None:
+def reduced_sides(site: Site, cause: BreakCause) -> Rewrite | None:
     """Choose between what is made of two selections, where they are of other sizes: `loss[loss > t]`, or `loss[:n]`."""
+    match site.statement:
+        case ast.If(test=asked, body=body, orelse=orelse) if not site.edited(site.statement).startswith("elif"):
+            test = tensor_asked(site, cause, asked)
+        case _:
+            return None
+    return _reduced(site, body, orelse, test) if test else None
+
+
+def _reduced(site: Site, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], test: str) -> Rewrite | None:
     match body, orelse:
         case [ast.Assign(targets=[ast.Name(id=name)], value=one)], [ast.Assign(targets=[target], value=other)]:
             if dotted(target) != name:
