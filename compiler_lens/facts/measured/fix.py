@@ -232,6 +232,11 @@ class Observed(Struct, frozen=True):
         return (0, self.eager_sooner_or_later, *self.counts.cost[:-1])
 
     @property
+    def at_limit(self) -> frozenset[FunctionName]:
+        """Functions at the recompile limit: what fits no compilation runs eagerly since, with all it calls."""
+        return frozenset(one.function for one in self.eager if one.report)
+
+    @property
     def eager_sooner_or_later(self) -> int:
         """How many functions run eagerly, or would after a few calls more."""
         return (self.figures.eager_functions if self.figures else 0) + len(self.at_each_call)

@@ -40,6 +40,7 @@ class Came(Enum):
     RUNS_LESS = "runs_less"  # in graphs
     ENDS_TOO_LITTLE = "ends_too_little"  # for a function that then stays Python for good
     MORE_OF_ELSE = "more_of_else"  # there are fewer graph breaks or recompiles, and more of something else that hurts
+    HITS_LIMIT = "hits_limit"  # of recompiles, in a function that did not
     ENDS_EXPECTED = "ends_expected"  # there are fewer recompiles, and all of these were as expected
     NO_GAIN = "no_gain"  # what it is for is gone, and no more compiles
     IS_NEEDLESS = "is_needless"  # beside others; without it as much compiles
@@ -156,13 +157,16 @@ def _offers(target: Target, fix: Fix) -> tuple[TriedFor, ...]:
 
 def not_built_upon(fix: Fix) -> tuple[TriedFor, ...]:
     """Return what left fewer graph breaks or recompiles, computed the same, and is refused for something else."""
-    known = (Came.TAKES_TOO_MUCH, Came.RUNS_LESS, Came.ENDS_TOO_LITTLE, Came.MORE_OF_ELSE)
+    known = (Came.TAKES_TOO_MUCH, Came.RUNS_LESS, Came.ENDS_TOO_LITTLE, Came.MORE_OF_ELSE, Came.HITS_LIMIT)
     found: list[TriedFor] = []
     for trial in sorted(fix.tried, key=lambda one: (one.observed.whole_cost, len(one.offers))):
         before = _before(trial, fix)
         is_needless = any(set(one.trial.offers) <= set(trial.offers) for one in found)  # these do as well
-        if not (trial.helps or is_needless or _refused(trial.observed)[0]) and _is_less(trial.observed, before):
-            one = TriedFor(trial.offers[-1], _not_helping(trial, before), trial, before)
+        is_limited = not trial.observed.at_limit <= fix.first.at_limit
+        stands = trial.helps and not is_limited
+        if not (stands or is_needless or _refused(trial.observed)[0]) and _is_less(trial.observed, before):
+            came = Came.HITS_LIMIT if is_limited else _not_helping(trial, before)
+            one = TriedFor(trial.offers[-1], came, trial, before)
             found += [one] if one.came in known else []
     return tuple(found)
 
@@ -220,6 +224,8 @@ def _came(offer: Offer, trial: Trial, before: Observed, fix: Fix) -> Came:
         return Came.STAYS
     if not trial.helps:
         return _not_helping(trial, before)
+    if not seen.at_limit <= fix.first.at_limit:
+        return Came.HITS_LIMIT
     if not (seen.cost < fix.first.cost and seen.figures != fix.first.figures):
         return Came.NO_GAIN
     if len(trial.offers) == 1:

@@ -211,7 +211,7 @@ class Search:
         while True:
             helping = [
                 one for one in self._tried if one.observed.whole_cost < cost and one.helps and self._ends_enough(one)
-                and not self._has_new_limit(one)
+                and one.observed.at_limit <= self._first.observed.at_limit
                 and (one.observed.results is not Results.UNKNOWN or not self._is_compared)
             ]  # fmt: skip
             best = min(helping, key=preferred, default=None)
@@ -226,13 +226,6 @@ class Search:
             found = self._tried[self._place(best.offers)]
             if is_confirmed and found.observed.whole_cost == best.observed.whole_cost:  # a closer look may count more
                 return found
-
-    def _has_new_limit(self, trial: Trial) -> bool:
-        """Return whether a function hits the recompile limit now that did not: all that it calls runs eagerly since."""
-        before, now = (
-            {one.function for one in seen.eager if one.report} for seen in (self._first.observed, trial.observed)
-        )
-        return not now <= before
 
     def _ends_enough(self, trial: Trial) -> bool:
         """Return whether a trial ends half of what hurts, by all counts, where functions stay Python for it."""

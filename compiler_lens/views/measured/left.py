@@ -46,6 +46,7 @@ _CAME: Mapping[Came, str] = {
     Came.RUNS_LESS: "leaves functions to Python, with less in graphs than before, or nothing",
     Came.ENDS_TOO_LITTLE: "leaves more than half of what hurts: too much for {which} to stay Python for good",
     Came.MORE_OF_ELSE: "leaves {both}",
+    Came.HITS_LIMIT: "has {limited} hit the recompile limit, which runs eagerly since, with all it calls",
     Came.ENDS_EXPECTED: "ends only recompiles that are as expected",
     Came.NO_GAIN: "makes nothing more compile",
     Came.IS_NEEDLESS: "brings nothing beside the others",
@@ -178,7 +179,15 @@ def _tried(one: Left, numbers: Mapping[Edit, int]) -> str:
 def came(tried: TriedFor) -> str:
     """Return what came of an offer, in words that go on from what it is."""
     both = for_and_against(tried, has_figures=False) if tried.came is Came.MORE_OF_ELSE else ""
-    return _CAME[tried.came].format(error=tried.error.partition(":")[0], both=both, which=_kept_in_python(tried))
+    return _CAME[tried.came].format(
+        error=tried.error.partition(":")[0], both=both, which=_kept_in_python(tried), limited=_limited(tried)
+    )
+
+
+def _limited(tried: TriedFor) -> str:
+    """Return the names of the functions that hit the recompile limit with a change, and not without it."""
+    new = tried.trial.observed.at_limit - tried.before.at_limit
+    return joined(sorted(f"`{one.name}`" for one in new), 3) or "a function"
 
 
 def _kept_in_python(tried: TriedFor) -> str:
