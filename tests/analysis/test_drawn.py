@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.facts.breaks.rewrites import Rewrite, alternative, rewrite
+from compiler_lens.facts.breaks.rewrites import Rewrite, alternatives, rewrite
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -249,4 +249,4 @@ def test_a_quotient_by_the_chance_has_no_rewrite_that_may_divide_by_zero() -> No
     found = rewrite(branch, Sources({FILE: text}), line)
     assert found is not None
     assert found.after[0] == "if 1e-06 < self.keep <= 1:"
-    assert alternative(branch, Sources({FILE: text}), line) is None
+    assert not list(alternatives(branch, Sources({FILE: text}), line))

@@ -12,7 +12,7 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.facts.measured.edits import edited
-from compiler_lens.facts.measured.floats import in_tensor
+from compiler_lens.facts.measured.floats import added, in_tensor
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.source_text import Sources
@@ -103,3 +103,48 @@ def test_what_wants_a_number_keeps_it(old: str, new: str, tmp_path: Path) -> Non
     text = TEXT.replace(old, new)
     assert text != TEXT
     assert changed(text, tmp_path) is None
+
+
+FILLED = """\
+import torch
+
+
+def step(y, t):
+    at = torch.full_like(y[..., :1], t)
+    return torch.cat([y, at], dim=-1)
+
+
+model = torch.compile(step, backend="aot_eager")
+"""
+
+
+def filled(text: str, folder: Path, *, is_changed: bool = False) -> tuple[list[torch.Tensor], int, list[str]]:
+    """What a text's function gives for several times, how often it was compiled again, and what is offered for that."""
+    file = folder / f"filled_{is_changed}.py"
+    file.write_text(text)
+    linecache.checkcache(str(file))
+    torch._dynamo.reset()
+    module = ModuleType("filled")
+    exec(compile(text, str(file), "exec"), module.__dict__)
+    with Lens(strict=True) as lens:
+        found = [module.__dict__["model"](torch.ones(2, 3), 0.25 * number) for number in range(1, 7)]
+    known, own = Sources({str(file): text}), Ownership((str(folder),))
+    causes = [cause for report in explain(lens.recording).recompiles for cause in report.causes]
+    offers = [lines for cause in causes for lines in added(cause, known, own)]
+    texts = [new[str(file)] for one in offers if (new := edited(one, {str(file): text}, str(file)))]
+    return found, len(lens.recording.recompiles), texts
+
+
+def test_a_tensor_that_is_filled_with_a_changing_number_adds_it(tmp_path: Path) -> None:
+    wanted, before, texts = filled(FILLED, tmp_path)
+    assert "at = torch.zeros_like(y[..., :1]) + t" in texts[0]
+    found, after, _ = filled(texts[0], tmp_path, is_changed=True)
+    torch.testing.assert_close(found, wanted)
+    assert (before, after) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    "new", ["torch.full_like(y[..., :1], t, dtype=torch.long)", "torch.full_like(y[..., :1], t) * 2"]
+)
+def test_what_fills_another_dtype_or_is_a_part_of_more_is_left(new: str, tmp_path: Path) -> None:
+    assert not filled(FILLED.replace("torch.full_like(y[..., :1], t)", new), tmp_path)[2]

@@ -599,6 +599,19 @@ def test_what_has_better_figures_and_is_not_built_upon_says_why(
     assert "makes nothing more compile" not in text
 
 
+def test_what_has_another_function_hit_the_recompile_limit_does_not_stand() -> None:
+    """All that it calls runs eagerly since, though there are fewer graph breaks and recompiles."""
+    helps = trial(OFFER, seen=counted(1, 1, 8, "step"), helps=True)
+    assert tried_for(helps) == {OFFER: Came.HITS_LIMIT}
+    text = said(Fix(FIRST, (helps,)))
+    assert (
+        "- change 1: fewer graph breaks (15 → 1) and recompiles (22 → 8), but it has step hit the recompile limit"
+        in text
+    )
+    as_before = trial(OFFER, seen=counted(1, 1, 8, "Net.forward"), helps=True)
+    assert tried_for(as_before) == {OFFER: Came.IS_LEFT_OUT}
+
+
 def test_of_what_does_no_better_with_more_only_the_least_is_named() -> None:
     second = replace(OFFER, edit=Setting("x = 3"))
     better = counted(2, 7, 15, "Net.forward", "Block.forward")

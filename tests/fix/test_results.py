@@ -26,6 +26,16 @@ def kept(*values: object, kind: str = "result") -> list[results.Kept]:
 X = torch.randn(8, 4)
 
 
+def test_tensors_without_a_gradient_are_passed_over_where_one_run_reaches_more_of_them() -> None:
+    """A graph of more code has more inputs, also of what needs no gradient there."""
+    few, many = kept(X, X[0], kind="gradient"), kept(None, X, None, X[0], None, kind="gradient")
+    assert compared(many, few)[0] is Results.EQUAL
+    assert compared(few, many)[0] is Results.EQUAL
+    assert compared(kept(None, X, X[1], None, kind="gradient"), few)[0] is Results.DIFFER
+    assert compared(kept(X, X[0], X[1], kind="gradient"), few)[0] is Results.DIFFER
+    assert compared(kept(None, X[0], kind="gradient"), few)[0] is Results.DIFFER
+
+
 @pytest.mark.parametrize(
     ("value", "other"),
     [

@@ -12,6 +12,7 @@ from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Obs
 from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.facts.overview.eager import EagerPart, Extent, Reason
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.measure.fix.search import Search
@@ -752,6 +753,18 @@ def test_a_function_that_a_change_keeps_from_being_divided_is_divided_without_it
     found = Search(seen(4, elsewhere, inside, eager=1), {"train.py": TEXT}, "train.py", Program(outcomes)).result()
     assert found.best is not None
     assert found.best.offers == (elsewhere, apart)
+
+
+def test_no_change_stands_with_which_another_function_hits_the_recompile_limit() -> None:
+    limited = (EagerPart(None, Reason.LIMIT, Extent.UNFIT, "", None),)
+    step, other = (StillEager(FunctionName(name, "train.py", 1), "", limited) for name in ("step", "update"))
+    outcomes = {"211": replace(seen(1), eager=(step,))}
+    first = replace(seen(4, A), eager=(other,))
+    assert Search(first, {"train.py": TEXT}, "train.py", Program(outcomes)).result().best is None
+    outcomes = {"211": replace(seen(1), eager=(replace(other, function=FunctionName("update", "train.py", 2)),))}
+    found = Search(first, {"train.py": TEXT}, "train.py", Program(outcomes)).result()
+    assert found.best is not None
+    assert found.best.offers == (A,)
 
 
 def test_functions_are_divided_on_top_of_what_helps_where_half_of_the_program_as_it_is_is_left() -> None:

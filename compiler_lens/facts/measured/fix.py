@@ -17,7 +17,7 @@ from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.properties import IN_EACH_CALL
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.all_clear import Against
-from compiler_lens.facts.overview.eager import EagerPart
+from compiler_lens.facts.overview.eager import EagerPart, Reason
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.recompiles.fixes import SIZES
@@ -232,9 +232,10 @@ class Observed(Struct, frozen=True):
         return (0, self.eager_sooner_or_later, *self.counts.cost[:-1])
 
     @property
-    def at_limit(self) -> frozenset[FunctionName]:
-        """Functions at the recompile limit: what fits no compilation runs eagerly since, with all it calls."""
-        return frozenset(one.function for one in self.eager if one.report)
+    def at_limit(self) -> frozenset[str]:
+        """Functions at the recompile limit, by name: what fits no compilation runs eagerly since, with all it calls."""
+        limited = (one for one in self.eager if any(part.reason is Reason.LIMIT for part in one.parts))
+        return frozenset(one.function.name for one in limited)
 
     @property
     def eager_sooner_or_later(self) -> int:

@@ -165,7 +165,7 @@ def not_built_upon(fix: Fix) -> tuple[TriedFor, ...]:
         is_limited = not trial.observed.at_limit <= fix.first.at_limit
         stands = trial.helps and not is_limited
         if not (stands or is_needless or _refused(trial.observed)[0]) and _is_less(trial.observed, before):
-            came = Came.HITS_LIMIT if is_limited else _not_helping(trial, before)
+            came = Came.HITS_LIMIT if trial.helps else _not_helping(trial, before)
             one = TriedFor(trial.offers[-1], came, trial, before)
             found += [one] if one.came in known else []
     return tuple(found)

@@ -187,7 +187,7 @@ def came(tried: TriedFor) -> str:
 def _limited(tried: TriedFor) -> str:
     """Return the names of the functions that hit the recompile limit with a change, and not without it."""
     new = tried.trial.observed.at_limit - tried.before.at_limit
-    return joined(sorted(f"`{one.name}`" for one in new), 3) or "a function"
+    return joined(sorted(f"`{name}`" for name in new), 3) or "a function"
 
 
 def _kept_in_python(tried: TriedFor) -> str:
