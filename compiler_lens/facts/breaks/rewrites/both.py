@@ -40,12 +40,12 @@ class _Side(Struct, frozen=True):
 
 def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -- one for each shape
     """Compute what is under `if test:`, and under its `else:`, at each call, and choose by torch.where."""
-    match site.statement:
-        case ast.If(test=asked, body=body, orelse=orelse) if not site.edited(site.statement).startswith("elif"):
-            test = tensor_asked(site, cause, asked)
-        case _:
-            return None
-    if not test or len(body) + len(orelse) > _MOST:
+    branch = _branch(site)
+    test = tensor_asked(site, cause, branch.test) if branch else ""
+    if branch is None or not test:
+        return None
+    asked, body, orelse = branch.test, branch.body, branch.orelse
+    if len(body) + len(orelse) > _MOST:
         return None
     if not orelse and (scaled := _scaled(site, body, test)):
         return scaled
@@ -67,16 +67,19 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
     return site.rewrite([f"{asks} = {test}", *first.lines, *second.lines, *chosen], _PRICE)
 
 
+def _branch(site: Site) -> ast.If | None:
+    """Return the statement where it is a branch that begins as one; None of an `elif`."""
+    node = site.statement
+    return node if isinstance(node, ast.If) and not site.edited(node).startswith("elif") else None
+
+
 def needless(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Leave out `if m.any():` before what chooses by `m`: where that is nowhere true, all stays what it is."""
-    match site.statement:
-        case ast.If(test=test, body=body, orelse=[]) if not site.edited(site.statement).startswith("elif"):
-            mask = any_of(site, test)
-        case _:
-            return None
-    if mask is None or not all(_keeps(site, one, mask) for one in body):
+    branch = _branch(site)
+    mask = any_of(site, branch.test) if branch and not branch.orelse else None
+    if branch is None or mask is None or not all(_keeps(site, one, mask) for one in branch.body):
         return None
-    lines = [line for one in body for line in site.dedented(one)]
+    lines = [line for one in branch.body for line in site.dedented(one)]
     return site.rewrite(lines, "what is computed for none is computed at each call, and its gradient is zeros then")
 
 
@@ -134,12 +137,9 @@ def _scaled(site: Site, body: Sequence[ast.stmt], test: str) -> Rewrite | None:
 
 def reduced_sides(site: Site, cause: BreakCause) -> Rewrite | None:
     """Choose between what is made of two selections, where they are of other sizes: `loss[loss > t]`, or `loss[:n]`."""
-    match site.statement:
-        case ast.If(test=asked, body=body, orelse=orelse) if not site.edited(site.statement).startswith("elif"):
-            test = tensor_asked(site, cause, asked)
-        case _:
-            return None
-    return _reduced(site, body, orelse, test) if test else None
+    branch = _branch(site)
+    test = tensor_asked(site, cause, branch.test) if branch else ""
+    return _reduced(site, branch.body, branch.orelse, test) if branch and test else None
 
 
 def _reduced(site: Site, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], test: str) -> Rewrite | None:
@@ -213,6 +213,11 @@ class _Assigned(Struct, frozen=True):
     text: str  # of the value, with `{}` for each part
     is_in_place: bool = False
 
+    @property
+    def are_numbers(self) -> bool:
+        """Whether each target is given a number."""
+        return self.text == ", ".join(["{}"] * len(self.leaves)) and all(map(is_number, self.parts))
+
 
 def _side(site: Site, body: Sequence[ast.stmt], suffix: str) -> _Side | None:
     """Return a side's statements with names of their own for what is asked for after them."""
@@ -223,13 +228,9 @@ def _side(site: Site, body: Sequence[ast.stmt], suffix: str) -> _Side | None:
         found = _assigned(site, one)
         if found is None or any(map(does_more, (call for part in found.parts for call in syntax.calls_in(part)))):
             return None
-        if len(found.parts) == len(found.leaves) and all(map(is_number, found.parts)):  # no name for a number
-            targets = [site.source(leaf) for leaf in found.leaves]
-            if not any(
-                _is_inner(site, leaf) or found.text != ", ".join("{}" for _ in targets) for leaf in found.leaves
-            ):
-                names |= {target: site.source(part) for target, part in zip(targets, found.parts, strict=True)}
-                continue
+        if found.are_numbers and not any(_is_inner(site, leaf) for leaf in found.leaves):  # these need no name
+            names |= {site.source(x): site.source(part) for x, part in zip(found.leaves, found.parts, strict=True)}
+            continue
         values = [site.source(part, [(n, names[dotted(n)]) for n in _outermost(part, names)]) for part in found.parts]
         targets = []
         for leaf in found.leaves:

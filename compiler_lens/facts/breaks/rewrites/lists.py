@@ -27,6 +27,7 @@ class _Loop(Struct, frozen=True):
     begin: ast.stmt  # `dices = []`
     name: str
     node: ast.For
+    branch: ast.If
     before: tuple[ast.stmt, ...]  # from the begin to the loop
     after: tuple[ast.stmt, ...]
     asked: str  # whether something is appended, as a tensor
@@ -37,7 +38,7 @@ def masked_list(site: Site, cause: BreakCause) -> Rewrite | None:
     loop = _loop(site, cause)
     if loop is None:
         return None
-    mask, node = site.free("present"), site.statement
+    mask = site.free("present")
     reader = _Reads(site, loop.name, mask)
     last = max((n for n, one in enumerate(loop.after) if loads(one, loop.name)), default=-1)
     changes = [reader.changes(one) for one in loop.after[: last + 1]]
@@ -46,7 +47,7 @@ def masked_list(site: Site, cause: BreakCause) -> Rewrite | None:
     lines = [f"{loop.name}, {mask} = [], []"]
     for one in loop.before:
         lines += site.dedented(one)
-    lines += _of_loop(site, loop, node, mask)
+    lines += _of_loop(site, loop, mask)
     lines.append(f"{mask} = {site.torch}.stack({mask})")
     for one, new in zip(loop.after, changes, strict=False):
         lines += site.dedented(one, new or [])
@@ -54,21 +55,18 @@ def masked_list(site: Site, cause: BreakCause) -> Rewrite | None:
     return first.rewrite(lines, _PRICE, last=loop.after[last])
 
 
-def _of_loop(site: Site, loop: _Loop, node: ast.stmt, mask: str) -> Iterator[str]:
+def _of_loop(site: Site, loop: _Loop, mask: str) -> Iterator[str]:
     """Yield the lines of the loop without the branch."""
-    margin = loop.node.col_offset
-    text = site.text.split("\n")
-    pad = " " * (node.col_offset - margin)
-    body = node.body if isinstance(node, ast.If) else []
+    node, margin = loop.branch, loop.node.col_offset
+    text, pad = site.text.split("\n"), " " * (node.col_offset - margin)
     for number in range(loop.node.lineno, (loop.node.end_lineno or 0) + 1):
         if number == node.lineno:
             yield f"{pad}{mask}.append({loop.asked})"
-            if not isinstance(body[0], ast.Continue):
-                for one in body:
+            if not isinstance(node.body[0], ast.Continue):
+                for one in node.body:
                     yield from (f"{pad}{line}" for line in site.dedented(one))
         elif not node.lineno <= number <= (node.end_lineno or 0):
-            line = text[number - 1]
-            yield line if number == loop.node.lineno and not margin else line[margin:]
+            yield text[number - 1][margin:]
 
 
 def _loop(site: Site, cause: BreakCause) -> _Loop | None:
@@ -93,7 +91,7 @@ def _loop(site: Site, cause: BreakCause) -> _Loop | None:
                 if len(inner) != 1 or any(loads(one, name) for one in block[number + 1 : place]):
                     return None
                 after = tuple(block[place + 1 : place + 1 + _MOST])
-                return _Loop(block[number], name, outer, tuple(block[number + 1 : place]), after, asked)
+                return _Loop(block[number], name, outer, node, tuple(block[number + 1 : place]), after, asked)
     return None
 
 

@@ -55,11 +55,18 @@ def early_return(site: Site, _cause: BreakCause) -> Rewrite | None:
             mask = none_of(site, test)
         case _:
             return None
-    if mask is None or not site.following or not is_repeatable(site, test):
+    if mask is None or not site.following:
+        return None
+    return gone_past(site, test, mask, "what follows gives the same for no rows")
+
+
+def gone_past(site: Site, test: ast.expr, mask: ast.expr, why: str) -> Rewrite | None:
+    """Leave a branch for where a mask is nowhere true to eager: a trial has to see both of its sides."""
+    if not is_repeatable(site, test):
         return None
     found = site.edit(
         [(test, f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}")],
-        f"compiled code goes on where `{_text(site, mask)}` is nowhere true: what follows gives the same for no rows",
+        f"compiled code goes on where `{_text(site, mask)}` is nowhere true: {why}",
     )
     return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
 

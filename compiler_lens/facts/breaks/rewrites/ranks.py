@@ -15,7 +15,7 @@ _ALIKE = frozenset({
 })  # methods  # fmt: skip
 # Methods with a dimension, which they take away, or add.
 _FEWER = frozenset({
-    "all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "mean", "prod", "squeeze", "sum", "unsqueeze",
+    "all", "amax", "amin", "any", "argmax", "argmin", "logsumexp", "mean", "prod", "sum", "unsqueeze",
 })  # fmt: skip
 _DEEPEST = 6
 
@@ -84,15 +84,16 @@ def _indexed(dims: int | None, index: ast.expr) -> int | None:
 
 def _along(call: ast.Call, dims: int | None) -> int | None:
     """Return how many dimensions a method's result has, of one that has some."""
-    is_one = len(call.args) + len(call.keywords) == 1 and isinstance(number_of(call), int)
-    if called(call) == "unsqueeze":
-        return None if dims is None or not is_one else dims + 1
+    is_added = called(call) == "unsqueeze"
     if not call.args and not call.keywords:
-        return 0 if called(call) != "squeeze" else None
-    return None if dims is None or not is_one or called(call) == "squeeze" else dims - 1
+        return None if is_added else 0
+    is_one = len(call.args) + len(call.keywords) == 1 and isinstance(_number_of(call), int)
+    if dims is None or not is_one:
+        return None
+    return dims + 1 if is_added else dims - 1
 
 
-def number_of(call: ast.Call) -> object:
+def _number_of(call: ast.Call) -> object:
     """Return the one argument of a call, where it is a number that its text shows; else None."""
     for node in (*call.args, *(k.value for k in call.keywords if k.arg in ("dim", "axis"))):
         with suppress(ValueError):

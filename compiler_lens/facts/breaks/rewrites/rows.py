@@ -184,14 +184,8 @@ class _Reader:
             return [f"{self._mask.name} = {self._site.source(self._mask.node)}"]
         self._statement(one)
         written = self._site.dedented(one, [(n, self._new[n]()) for n in self._outermost(one)])
-        match one:
-            case ast.Assign(targets=[target]) if written == [f"{ast.unparse(target)} = {ast.unparse(target)}"]:
-                return []
-            case ast.Assign(targets=[ast.Tuple(elts=names)]) if (
-                len(written) == 1 and written[0].split(" = ") == [", ".join(map(ast.unparse, names))] * 2
-            ):
-                return []
-        return written
+        name, is_assigned, value = written[0].partition(" = ")
+        return [] if is_assigned and name == value and len(written) == 1 else written
 
     def _outermost(self, node: ast.AST) -> Iterator[ast.expr]:
         for inner in ast.iter_child_nodes(node):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.remedies import OfBothSides, Rewrite
-from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, does_more, is_repeatable
+from compiler_lens.facts.breaks.remedies import Rewrite
+from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, does_more
 from compiler_lens.facts.breaks.rewrites.both import tensor_asked
-from compiler_lens.facts.breaks.rewrites.nothing import none_of
+from compiler_lens.facts.breaks.rewrites.nothing import gone_past, none_of
 from compiler_lens.facts.breaks.rewrites.site import Site
 from compiler_lens.facts.breaks.rewrites.syntax import calls_in, loads, parameters
 from compiler_lens.recording.model import BreakCause
@@ -29,16 +29,11 @@ def goes_on(site: Site, _cause: BreakCause) -> Rewrite | None:
             mask = none_of(site, test)
         case _:
             return None
-    if mask is None or not is_repeatable(site, test) or site.edited(site.statement).startswith("elif"):
-        return None
-    found = site.edit(
-        [(test, f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}")],
-        f"compiled code goes on where `{site.source(mask)}` is nowhere true: that changes nothing",
-    )
-    return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
+    is_elif = site.edited(site.statement).startswith("elif")
+    return gone_past(site, test, mask, "that changes nothing") if mask is not None and not is_elif else None
 
 
-def all_rounds(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -- one for each reason
+def all_rounds(site: Site, cause: BreakCause) -> Rewrite | None:
     """Write a loop with a `break` that a tensor decides on as one of all rounds, and a mask that says if it goes on."""
     node, loop = site.statement, site.around[-1] if site.around else None
     match node:
@@ -49,22 +44,15 @@ def all_rounds(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
     if not asked or loop.orelse or node not in loop.body or site.function is None or len(loop.body) > _MOST:
         return None
     rounds = _Rounds(site, loop)
-    place = loop.body.index(node)
+    place, ends = loop.body.index(node), site.free("ends")
     lines: list[str] = []
-    for one in loop.body[:place]:
-        if not rounds.take(one, rounds.going, lines):
-            return None
-    ends = site.free("ends")
+    is_known = all(rounds.take(one, rounds.going, lines) for one in loop.body[:place])
     lines.append(f"{ends} = {asked}")
-    for one in before:
-        if not rounds.take(one, f"{rounds.going} & {ends}", lines):
-            return None
+    is_known &= all(rounds.take(one, f"{rounds.going} & {ends}", lines) for one in before)
     lines.append(f"{rounds.going} = {rounds.going} & ~{ends}")
-    for one in loop.body[place + 1 :]:
-        if not rounds.take(one, rounds.going, lines):
-            return None
+    is_known &= all(rounds.take(one, rounds.going, lines) for one in loop.body[place + 1 :])
     head = site.head(loop)
-    if not head or not rounds.kept:
+    if not is_known or not head or not rounds.kept:
         return None
     first = replace(site, statement=loop, following=())
     begin = f"{rounds.going} = {site.torch}.ones((), dtype={site.torch}.bool{rounds.device()})"
