@@ -83,6 +83,7 @@ class Gave(Enum):
     ERROR = "error"  # with the change alone
     NO_ERROR = "no_error"  # where without the change it was one
     OTHER = "other"  # another value
+    NAN = "nan"  # a result that is nan in both, and gradients of it that are nan where they were numbers
 
 
 class OtherCall(Struct, frozen=True):

@@ -312,7 +312,26 @@ def _compared_call(key: tuple[int, str], kept: Sequence[Kept], reference: Sequen
     if difference is None:
         return OtherCall(call, way.inputs, Gave.SAME, argument=way.argument)
     found = difference.kind, difference.index, difference.largest
-    return OtherCall(call, way.inputs, Gave.OTHER, *found, name=difference.name, argument=way.argument)
+    gave = Gave.NAN if difference.kind == "gradient" and _is_nan_anyhow(kept, reference) else Gave.OTHER
+    if gave is Gave.NAN and (other := _other_change(kept, reference)):
+        gave, difference = Gave.OTHER, other
+        found = other.kind, other.index, other.largest
+    return OtherCall(call, way.inputs, gave, *found, name=difference.name, argument=way.argument)
+
+
+def _is_nan_anyhow(kept: Sequence[Kept], reference: Sequence[Kept]) -> bool:
+    """Whether gradients differ only by nans, and are those of a result that is nan: no step is made of such ones."""
+    values = (one.value for one in reference if one.kind == "result")
+    if not any(isinstance(one, torch.Tensor) and not one.is_meta and bool(one.isnan().any()) for one in values):
+        return False
+    sides = [[one.value for one in _with_gradients(_unnamed(side))] for side in (kept, reference)]
+    return len(sides[0]) == len(sides[1]) and all(map(_is_close_or_nan, *sides))
+
+
+def _is_close_or_nan(one: Any, other: Any) -> bool:
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)) or one.shape != other.shape:
+        return _is_close(one, other)
+    return one.dtype is other.dtype and _is_close(one, torch.where(one.isnan(), one, other))
 
 
 def _other_change(kept: Sequence[Kept], reference: Sequence[Kept]) -> Difference | None:

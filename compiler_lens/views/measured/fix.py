@@ -825,4 +825,6 @@ def _gave(one: OtherCall) -> str:
         return f"call {one.call + 1} raises {one.error}"
     if one.gave is Gave.NO_ERROR:
         return f"call {one.call + 1} does not raise, as it does without the change"
+    if one.gave is Gave.NAN:
+        return f"call {one.call + 1} gives nan either way, and gradient {one.index + 1} is nan, too"
     return _value_differs(one)

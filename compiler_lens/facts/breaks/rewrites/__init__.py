@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
@@ -16,7 +17,7 @@ from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_
 from compiler_lens.facts.breaks.rewrites.kept_numbers import kept_as_double, kept_in_tensor
 from compiler_lens.facts.breaks.rewrites.lists import masked_list
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
-from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled
+from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled, shortcut
 from compiler_lens.facts.breaks.rewrites.put_off import allows
 from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _Rule = Callable[[Site, BreakCause], Rewrite | None]
+_T = TypeVar("_T")
 
 # By the words of torch's graph break registry, 2.11 to 2.15; the first rule that knows the statement answers.
 _RULES: Mapping[str, tuple[_Rule, ...]] = {
@@ -116,13 +118,16 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
 _NUMBERS: tuple[tuple[_Rule, ...], ...] = ((window,), (named_elements,), (kept_in_tensor,), (kept_as_double,))
 _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
-        (needless, masked_list, both_sides), (all_rounds,), (named_elements,),
+        (needless, masked_list, both_sides), (all_rounds,), (named_elements,), (shortcut,),
     ),
     "Dynamic shape operator": ((weighed,), (weighed_and_filled,), (named_elements,)),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
     "Tensor.tolist() with non-integer tensor": ((named_elements,),),
     "Data dependent operator": _NUMBERS,
 }  # fmt: skip
+_GUESSES_BY_WORDS: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
+    "Could not guard on data-dependent expression": ((early_return, goes_on, both_sides),),
+}
 
 
 def rewrite(cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN) -> Rewrite | None:
@@ -135,22 +140,23 @@ def rewrite(cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTenso
         seen: the names of each function that were tensors whenever torch compiled it.
 
     """
-    return _first(_RULES.get(cause.gb_type) or _by_words(cause), cause, sources, at, seen)
+    return _first(_RULES.get(cause.gb_type) or _by_words(cause, _BY_WORDS), cause, sources, at, seen)
 
 
 def alternatives(
     cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN
 ) -> Iterator[Rewrite]:
     """Yield what else to write instead, which may be better and has to be tried. Arguments are those above."""
-    is_known = cause.gb_type not in _GUESSES or rewrite(cause, sources, at, seen) is not None
-    for rules in (*_ALTERNATIVES.get(cause.gb_type, ()), *(() if is_known else _GUESSES[cause.gb_type])):
+    guesses = _GUESSES.get(cause.gb_type) or _by_words(cause, _GUESSES_BY_WORDS)
+    is_known = not guesses or rewrite(cause, sources, at, seen) is not None
+    for rules in (*_ALTERNATIVES.get(cause.gb_type, ()), *(() if is_known else guesses)):
         if found := _first(rules, cause, sources, at, seen):
             yield found
 
 
-def _by_words(cause: BreakCause) -> tuple[_Rule, ...]:
+def _by_words(cause: BreakCause, by_words: Mapping[str, tuple[_T, ...]]) -> tuple[_T, ...]:
     said = f"{cause.gb_type} {cause.explanation}"
-    return next((rules for words, rules in _BY_WORDS.items() if words in said), ())
+    return next((rules for words, rules in by_words.items() if words in said), ())
 
 
 def _first(

@@ -12,7 +12,7 @@ from compiler_lens.facts.breaks.rewrites import syntax
 from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, Assignment, does_more, is_guarded
 from compiler_lens.facts.breaks.rewrites.branches import tensor_test
 from compiler_lens.facts.breaks.rewrites.groups import stays_in
-from compiler_lens.facts.breaks.rewrites.nothing import any_of
+from compiler_lens.facts.breaks.rewrites.nothing import any_of, is_on_a_count
 from compiler_lens.facts.breaks.rewrites.site import Site
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads
 from compiler_lens.recording.model import BreakCause
@@ -115,10 +115,22 @@ def _is_of(site: Site, chosen: ast.expr, mask: ast.expr) -> bool:
 
 def tensor_asked(site: Site, cause: BreakCause, asked: ast.expr) -> str:
     """Return a test as a bool tensor; empty where it is something else."""
+    if is_on_a_count(cause):
+        return _counted(site, asked)
     if test := tensor_test(site, cause, asked):
         return test
     is_one = _ON_A_TENSOR in cause.context and isinstance(asked, (ast.Name, ast.Subscript, ast.Attribute, ast.Call))
     return f"{site.atom(asked)}.bool()" if is_one else ""
+
+
+def _counted(site: Site, asked: ast.expr) -> str:
+    """Return a test of how many rows there are, of which torch knows none when it compiles, as a tensor."""
+    match asked:
+        case ast.Compare(left=left, ops=[_], comparators=[ast.Constant(value=int())]):
+            return site.source(asked, [(left, f"{site.torch}.scalar_tensor({site.source(left)})")])
+        case ast.Name() | ast.Call() | ast.Subscript():
+            return f"{site.torch}.scalar_tensor({site.source(asked)}).bool()"
+    return ""
 
 
 def _scaled(site: Site, body: Sequence[ast.stmt], test: str) -> Rewrite | None:

@@ -16,6 +16,7 @@ from compiler_lens.facts.breaks.rewrites.site import Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads, of_torch
 from compiler_lens.recording.model import BreakCause
 
+_COUNTED = "SymNodeVariable"  # in what torch says of a jump
 _EVERY_TIME = "what is written there is computed every time"
 _ADDING = frozenset({"index_add_", "index_copy_", "index_add", "index_copy"})
 
@@ -48,27 +49,59 @@ def gone_on(site: Site, node: ast.If) -> Rewrite | None:
     return site.rewrite(replace(site, statement=first).lines(), needs, last=first)
 
 
-def early_return(site: Site, _cause: BreakCause) -> Rewrite | None:
+def early_return(site: Site, cause: BreakCause) -> Rewrite | None:
     """Let compiled code go on past `if not m.any(): return …`: what follows may give the same for no rows."""
     match site.statement:
         case ast.If(test=test, body=[ast.Return()], orelse=[]) if not site.edited(site.statement).startswith("elif"):
-            mask = none_of(site, test)
+            pass
         case _:
             return None
-    if mask is None or not site.following:
-        return None
-    return gone_past(site, test, mask, "what follows gives the same for no rows")
+    return gone_past(site, cause, test, "what follows gives the same for no rows") if site.following else None
 
 
-def gone_past(site: Site, test: ast.expr, mask: ast.expr, why: str) -> Rewrite | None:
-    """Leave a branch for where a mask is nowhere true to eager: a trial has to see both of its sides."""
-    if not is_repeatable(site, test):
+def gone_past(site: Site, cause: BreakCause, test: ast.expr, why: str) -> Rewrite | None:
+    """Leave a branch for no rows, or for a mask that is nowhere true, to eager: a trial has to see both of its sides."""
+    mask = none_of(site, test)
+    rows = _no_rows(test) if is_on_a_count(cause) else None
+    if (mask is None and rows is None) or not is_repeatable(site, test):
         return None
-    found = site.edit(
-        [(test, f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}")],
-        f"compiled code goes on where `{_text(site, mask)}` is nowhere true: {why}",
-    )
+    where = f"`{_text(site, mask)}` is nowhere true" if mask is not None else f"`{ast.unparse(rows or test)}` is 0"
+    return _left_to_eager(site, test, f"goes on where {where}: {why}")
+
+
+def _left_to_eager(site: Site, test: ast.expr, why: str) -> Rewrite | None:
+    asked = f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}"
+    found = site.edit([(test, asked)], f"compiled code {why}")
     return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
+
+
+def shortcut(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Leave `if m.all(): return …` to eager: what follows may give the same by a longer way."""
+    match site.statement:
+        case ast.If(test=test, body=[ast.Return(value=value)], orelse=[]) if site.following:
+            is_elif = site.edited(site.statement).startswith("elif")
+        case _:
+            return None
+    if is_elif or not is_repeatable(site, test) or not (value is None or isinstance(value, (ast.Constant, ast.Name))):
+        return None
+    return _left_to_eager(site, test, "does not ask, and always does what follows, which gives the same")
+
+
+def is_on_a_count(cause: BreakCause) -> bool:
+    """Return whether a test asks for a number of rows that torch does not know when it compiles."""
+    return _COUNTED in cause.context or cause.gb_type.startswith("UserError: ")
+
+
+def _no_rows(test: ast.expr) -> ast.expr | None:
+    """Return the number of `n == 0`, `n < 1` and `not n`."""
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=0)]):
+            return left
+        case ast.Compare(left=left, ops=[ast.Lt()], comparators=[ast.Constant(value=1)]):
+            return left
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return operand
+    return None
 
 
 def filled(site: Site, _cause: BreakCause) -> Rewrite | None:

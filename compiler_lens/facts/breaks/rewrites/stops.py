@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, does_more
 from compiler_lens.facts.breaks.rewrites.both import tensor_asked
-from compiler_lens.facts.breaks.rewrites.nothing import gone_past, none_of
+from compiler_lens.facts.breaks.rewrites.nothing import gone_past
 from compiler_lens.facts.breaks.rewrites.site import Site
 from compiler_lens.facts.breaks.rewrites.syntax import calls_in, loads, parameters
 from compiler_lens.recording.model import BreakCause
@@ -22,15 +22,15 @@ _PRICE = (
 _MOST = 20  # statements
 
 
-def goes_on(site: Site, _cause: BreakCause) -> Rewrite | None:
+def goes_on(site: Site, cause: BreakCause) -> Rewrite | None:
     """Let compiled code go on past `if not m.any(): break`: the rounds that follow may change nothing."""
     match site.statement:
         case ast.If(test=test, body=[ast.Break() | ast.Continue()], orelse=[]):
-            mask = none_of(site, test)
+            pass
         case _:
             return None
     is_elif = site.edited(site.statement).startswith("elif")
-    return gone_past(site, test, mask, "that changes nothing") if mask is not None and not is_elif else None
+    return None if is_elif else gone_past(site, cause, test, "that changes nothing")
 
 
 def all_rounds(site: Site, cause: BreakCause) -> Rewrite | None:

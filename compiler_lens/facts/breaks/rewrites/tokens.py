@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, loads
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = "each element is changed once, as by a set of the numbers, and all of them are within the tensor"
-_AS_LISTS = frozenset({"list", "sorted"})
+_AS_LISTS = frozenset({"as_tensor", "list", "sorted", "tensor", "tuple", "LongTensor"})
 _SETS = frozenset({"set", "unique"})  # each number once
 
 
@@ -33,7 +33,13 @@ def named_elements(site: Site, _cause: BreakCause) -> Rewrite | None:
     for outer in (*site.around, site.statement):
         match outer:
             case ast.For(target=ast.Name(id=row), iter=ast.Call(func=ast.Name(id="range"), args=[many]), orelse=[]):
-                found = None if isinstance(many, ast.Constant) else _of_rows(site, outer, row)
+                found = None if isinstance(many, ast.Constant) else _of_rows(site, outer, row, {})
+            case ast.For(
+                target=ast.Tuple(elts=[ast.Name(id=row), ast.Name(id=ids)]),
+                iter=ast.Call(func=ast.Name(id="enumerate"), args=[rows], keywords=[]),
+                orelse=[],
+            ):
+                found = _of_rows(site, outer, row, {ids: ast.Subscript(_as_tensor(rows), ast.Name(row), ast.Load())})
             case _:
                 continue
         if found is not None:
@@ -41,27 +47,33 @@ def named_elements(site: Site, _cause: BreakCause) -> Rewrite | None:
     return None
 
 
-def _of_rows(site: Site, outer: ast.For, row: str) -> Rewrite | None:
+def _of_rows(site: Site, outer: ast.For, row: str, given: Mapping[str, ast.expr]) -> Rewrite | None:
     *before, loop = outer.body
-    values: dict[str, ast.expr] = {}
+    values = {**given}
     for one in before:
         match one:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in values:
                 values[name] = value
             case _:
                 return None
     match loop:
         case ast.For(target=ast.Name(id=number), iter=over, body=[change], orelse=[]):
-            over = values.get(over.id, over) if isinstance(over, ast.Name) else over
-            numbers = _numbers(over, row) if _is_set(over) else None
+            over = _resolved(over, values)
+            numbers = _numbers(over, row, values) if _is_set(over, values) else None
+        case (
+            ast.Assign(targets=[ast.Subscript(slice=ast.Tuple(elts=[_, ast.Name(id=number)]))])
+            | ast.AugAssign(target=ast.Subscript(slice=ast.Tuple(elts=[_, ast.Name(id=number)]))) as change
+        ) if number in values:  # all at once: an element that is named twice is changed once
+            numbers = _numbers(values[number], row, values)
         case _:
             return None
     element = next((n for n in ast.walk(change) if isinstance(n, ast.Subscript) and _is_element(n, row, number)), None)
     if numbers is None or element is None or not dotted(element.value):
         return None
     whole = site.source(element.value)
-    new = _changed(site, change, element)
-    inner = [n for name in (row, number) for n in loads(change, name)]
+    read = {name: value for name, value in values.items() if isinstance(value, ast.Subscript) and _alike(value, element)}
+    new = _changed(site, change, element, read)
+    inner = [n for name in (row, number, *({*values} - {*read})) for n in loads(change, name)]
     every = [
         n for one in ast.walk(change) if isinstance(one, ast.Subscript) and _alike(one, element) for n in ast.walk(one)
     ]
@@ -83,20 +95,34 @@ def _of_rows(site: Site, outer: ast.For, row: str) -> Rewrite | None:
     return first.rewrite([line, f"{whole}.copy_({torch}.where({seen}, {new}, {whole}))"], _PRICE)
 
 
-def _is_set(node: ast.expr) -> bool:
+def _as_tensor(rows: ast.expr) -> ast.expr:
+    match rows:
+        case ast.Call(func=ast.Attribute(value=inner, attr="tolist"), args=[]):
+            return inner
+    return rows
+
+
+def _resolved(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
+    return values.get(node.id, node) if isinstance(node, ast.Name) else node
+
+
+def _is_set(node: ast.expr, values: Mapping[str, ast.expr]) -> bool:
     """Whether numbers are each there once, as what is done for a number is done once then."""
-    return any(called(call) in _SETS for call in syntax.calls_in(node))
+    named = (values[n.id] for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in values)
+    return any(called(call) in _SETS for one in (node, *named) for call in syntax.calls_in(one))
 
 
-def _numbers(node: ast.expr, row: str) -> _Numbers | None:
+def _numbers(node: ast.expr, row: str, values: Mapping[str, ast.expr]) -> _Numbers | None:
     """Return `ids` of `set(ids[b].tolist())`, and `mask > 0` of `ids[b][mask[b] > 0].tolist()`."""
     match node:
-        case ast.Call(args=[inner]) if called(node) in _SETS | _AS_LISTS:
-            return _numbers(inner, row)
-        case ast.Call(func=ast.Attribute(value=inner, attr="tolist" | "unique" | "cpu" | "numpy"), args=[]):
-            return _numbers(inner, row)
+        case ast.Name(id=name) if name in values:
+            return _numbers(values[name], row, {k: v for k, v in values.items() if k != name})
+        case ast.Call(args=[inner, *_]) if called(node) in _SETS | _AS_LISTS:
+            return _numbers(inner, row, values)
+        case ast.Call(func=ast.Attribute(value=inner, attr="tolist" | "unique" | "cpu" | "numpy" | "long"), args=[]):
+            return _numbers(inner, row, values)
         case ast.Subscript(value=ast.Subscript() as inner, slice=chosen):
-            found = _numbers(inner, row)
+            found = _numbers(inner, row, values)
             rows = [n for n in ast.walk(chosen) if isinstance(n, ast.Subscript) and dotted(n.slice) == row]
             if found is None or found.mask is not None or len(rows) != 1 or len(loads(chosen, row)) != 1:
                 return None
@@ -120,7 +146,7 @@ def _alike(one: ast.Subscript, other: ast.Subscript) -> bool:
     return ast.dump(one.value) == ast.dump(other.value) and ast.dump(one.slice) == ast.dump(other.slice)
 
 
-def _changed(site: Site, change: ast.stmt, element: ast.Subscript) -> str:
+def _changed(site: Site, change: ast.stmt, element: ast.Subscript, read: Collection[str] = ()) -> str:
     """Return what becomes of the elements, for all of them; empty where a statement does something else."""
     match change:
         case ast.If(test=test, body=[one], orelse=[other]):
@@ -132,10 +158,10 @@ def _changed(site: Site, change: ast.stmt, element: ast.Subscript) -> str:
             kept = site.source(element.value)
             return f"{site.torch}.where({_whole(site, test, element)}, {first}, {kept})" if first else ""
         case ast.Assign(targets=[ast.Subscript() as target], value=value) if _alike(target, element):
-            return _whole(site, value, element)
+            return _whole(site, value, element, read)
         case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value) if _alike(target, element):
             if type(op) in OPERATORS:
-                text = _whole(site, value, element)
+                text = _whole(site, value, element, read)
                 text = text if isinstance(value, (ast.Name, ast.Constant, ast.Attribute)) else f"({text})"
                 return f"{site.source(element.value)} {OPERATORS[type(op)]} {text}"
     return ""
@@ -149,8 +175,9 @@ def _asks_element(test: ast.expr, element: ast.Subscript) -> bool:
     return False
 
 
-def _whole(site: Site, node: ast.expr, element: ast.Subscript) -> str:
-    changes: Sequence[Change] = [
-        (n, site.source(element.value)) for n in ast.walk(node) if isinstance(n, ast.Subscript) and _alike(n, element)
-    ]
+def _whole(site: Site, node: ast.expr, element: ast.Subscript, read: Collection[str] = ()) -> str:
+    """Return what an expression is with all elements in place of the ones named, also where a name stands for these."""
+    named = [n for n in ast.walk(node) if isinstance(n, ast.Subscript) and _alike(n, element)]
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in read]
+    changes: Sequence[Change] = [(n, site.source(element.value)) for n in (*named, *names)]
     return site.source(node, changes)
