@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from compiler_lens.recording.model import BreakCause
 from tests.fix.rewritten import JUMP, assert_alike, others
 
 HEAD = "import torch\n\n\n"
@@ -177,6 +178,85 @@ def test_a_branch_with_effects_or_names_of_one_side_stays(old: str, new: str) ->
     assert text != ONE
     assert "z_if = " in rewritten(ONE)
     assert others(text, JUMP, "if ") == []
+
+
+COUNTED = BreakCause("Data-dependent branching", context="attempted to jump with SymNodeVariable()")
+GUARDED = BreakCause("UserError: Consider annotating your code using torch._check*(). Could not guard on data-"
+                     "dependent expression u0 > 0 (unhinted: u0 > 0).", explanation="Could not guard on data-dependent expression u0 > 0")  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", [COUNTED, GUARDED], ids=["jump", "guard"])
+@pytest.mark.parametrize("test", ["rows.numel() > 0", "rows.shape[0] != 0", "len(rows)", "n >= 1"])
+def test_a_test_of_how_many_rows_there_are_is_asked_as_a_tensor(cause: BreakCause, test: str) -> None:
+    lines = ["rows = x[x > 0]", "n = rows.shape[0]", f"if {test}:", "    z = rows.exp().mean()", "else:"]
+    text = function(*lines, "    z = y.sum()", "return z")
+    (new,) = (one for one in others(text, cause, "    if ") if "_if" in one)
+    assert "torch.scalar_tensor(" in new
+    for x in (given(True)[0], given(False)[0]):
+        assert_alike(text, new, x, given(True)[1], is_compiled=False)
+        torch._dynamo.reset()
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            assert_alike(text, new, x, given(True)[1])
+
+
+EARLY = [
+    ("if x.sum() > 0:", "    return torch.linalg.norm(x)", "z = torch.linalg.norm(y) * 2", "return z + 1"),
+    ("if x.sum() > 0:", "    return x * 1", "w = y * 2", "w = torch.sort(w)[0]", "return w"),
+]
+STATE = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("is_begun", torch.tensor(False))
+        self.register_buffer("table", torch.zeros(3))
+
+    def begin(self, x):
+        if self.is_begun:
+            return
+        first = x.detach().sort()[0]
+        self.table.copy_(first)
+        self.is_begun.fill_(True)
+
+    def forward(self, x, y):
+        self.begin(x)
+        return x * self.table + y
+"""
+
+
+@pytest.mark.parametrize("lines", EARLY, ids=range(2))
+@pytest.mark.parametrize("is_positive", [True, False])
+def test_what_follows_an_early_return_is_computed_and_chosen(lines: tuple[str, ...], is_positive: bool) -> None:
+    text = function(*lines)
+    (new,) = (one for one in others(text, JUMP, "    if ") if "return torch.where(" in one)
+    assert_alike(text, new, *given(is_positive))
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_what_an_early_return_passes_over_is_written_where_it_is_to_be(is_begun: bool) -> None:
+    text = STATE.replace("tensor(False)", f"tensor({is_begun})")
+    (new,) = (one for one in others(text, JUMP, "if self.is_begun") if "self.is_begun.copy_(" in one)
+    assert "return\n" not in new
+    assert_alike(text, new, *given(True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("            return\n", "            return x\n"),
+        ("        self.is_begun.fill_(True)", "        self.is_begun.fill_(True)\n        return x"),
+        ("        self.is_begun.fill_(True)", "        print(first)"),
+        ("        self.is_begun.fill_(True)", "        self.counts.append(1)"),
+        ("        if self.is_begun:\n            return", "        for _ in x:\n            if self.is_begun:\n                return"),
+    ],
+)
+def test_an_early_return_before_what_is_not_known_stays(old: str, new: str) -> None:
+    text = STATE.replace(old, new)
+    assert text != STATE
+    compile(text, "both.py", "exec")
+    assert not any(".copy_(torch.where(" in one for one in others(text, JUMP, "if self.is_begun"))
 
 
 def test_a_name_that_may_have_no_value_stays() -> None:

@@ -82,6 +82,15 @@ def test_an_early_return_of_an_empty_list_asks_the_mask(text: str, test: str) ->
         assert_alike(text, better, x, is_compiled=False)
 
 
+@BOTH
+@pytest.mark.parametrize("test", ["found", "len(found) > 0"])
+def test_a_choice_by_the_list_asks_the_mask(text: str, test: str) -> None:
+    text = text.replace(END, f"sum(found) / len(found) if {test} else x.sum() * 0")
+    assert "if " not in rewritten(text).partition("torch.stack(present)")[2]
+    for x in (SOME, ALL, NONE):
+        assert_alike(text, rewritten(text), x)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

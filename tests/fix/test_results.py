@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from compiler_lens.facts.measured.fix import Difference
+from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherInputs
 from compiler_lens.measure.fix import results
 from compiler_lens.measure.fix.objects import held
 from compiler_lens.measure.fix.results import Keeper, Kept, compared, load, save
@@ -62,6 +63,51 @@ def test_a_time_is_the_same_in_another_run(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(time, "time", lambda: then + 3600)
     assert compared(kept(then + 3599), before) == (Results.EQUAL, None)
     assert compared(kept(then + 3599), other)[0] is Results.DIFFER  # than any other number
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "is_equal"),
+    [
+        (torch.tensor(0.1), 0.1, True),
+        (torch.tensor(3), 3, True),
+        (torch.tensor(True), True, True),
+        (torch.tensor(0.2), 0.1, False),
+        (torch.tensor([0.1]), 0.1, False),
+        (torch.tensor(0.1), "0.1", False),
+        (0.1, torch.tensor(0.1), False),
+    ],
+)
+def test_a_result_may_be_a_tensor_for_a_number_which_is_counted(value: object, other: object, is_equal: bool) -> None:
+    assert (compared(kept(value), kept(other))[0] is Results.EQUAL) == is_equal
+    assert results.kept_tensors(kept(value), kept(other)) == is_equal
+    assert compared(kept(value, kind="argument"), kept(other, kind="argument"))[0] is Results.DIFFER
+
+
+NAN = torch.tensor(float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("result", "gradient", "other", "gave"),
+    [
+        (NAN, torch.tensor([float("nan"), 1.0]), torch.tensor([2.0, 1.0]), Gave.NAN),
+        (NAN, torch.tensor([float("nan"), 1.0]), torch.tensor([2.0, 3.0]), Gave.OTHER),
+        (NAN, torch.tensor([2.0, 1.0]), torch.tensor([2.0, float("nan")]), Gave.OTHER),
+        (torch.tensor(1.0), torch.tensor([float("nan"), 1.0]), torch.tensor([2.0, 1.0]), Gave.OTHER),
+        (NAN, torch.tensor([2.0, 1.0]), torch.tensor([2.0, 1.0]), Gave.SAME),
+    ],
+)
+def test_a_loss_that_is_nan_has_no_gradients_to_compare(
+    result: torch.Tensor, gradient: torch.Tensor, other: torch.Tensor, gave: Gave
+) -> None:
+    sides = []
+    for one in (gradient, other):
+        keeper = Keeper()
+        keeper.keep("result", 0, [result], Inputs.NAN.value)
+        keeper.keep("gradient", 0, [one], Inputs.NAN.value)
+        sides.append(keeper.kept)
+    (call,) = results.compared_calls(*sides)
+    assert call.gave is gave
+    assert (OtherInputs((call,)).against(may_raise=False) is None) == (gave is not Gave.OTHER)
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,26 @@ def test_rows_that_are_used_otherwise_stay_a_choice(old: str, new: str) -> None:
     assert others(text, SHAPE, "rows = x[m", names) == []
 
 
+@pytest.mark.parametrize("m", [OF_ROWS, ~OF_ROWS, OF_ROWS & False], ids=["some", "others", "none"])
+def test_rows_in_a_loop_that_counts_are_all_rows(m: torch.Tensor) -> None:
+    lines = ("rows, found = x[m], []", "for c in range(3):", "    found.append((rows > c).sum())")
+    text = function(*lines, "return torch.stack(found)")
+    for new in rewritten(text, known(text, 2, 2, 1)):
+        assert_alike(text, new, *given(m), m)
+
+
+def test_a_mask_of_what_is_then_chosen_gets_a_name() -> None:
+    text = function("x, y = x[y > 0], y[y > 0]", "return (x * y).sum()")
+    for new in rewritten(text, known(text, 2, 2, 1), "y[y > 0]"):
+        assert "kept = y > 0" in new
+        assert_alike(text, new, *given(OF_ROWS), OF_ROWS)
+
+
+def test_rows_that_a_loop_makes_others_of_stay_a_choice() -> None:
+    text = function("rows = x[m]", "for c in range(3):", "    rows = rows.sum()", "return rows")
+    assert others(text, SHAPE, "x[m]", known(text, 2, 2, 1)) == []
+
+
 def test_an_index_that_may_be_numbers_is_no_mask() -> None:
     assert others(SUM, SHAPE, "x[m]", known(SUM, 2, 2, 1))
     names = seen(SUM, x=Seen("float32", 2), m=Seen("int64", 1))

@@ -7,8 +7,9 @@ import torch
 
 from compiler_lens.facts.breaks.remedies import OfBothSides
 from compiler_lens.facts.breaks.rewrites import alternatives
-from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
+from tests.alike import applied
 from tests.fix.rewritten import FILE, JUMP, assert_alike, others
 
 NEWTON = """\
@@ -92,6 +93,66 @@ def test_values_that_go_on_together_are_computed_of_what_they_were() -> None:
 def test_more_than_what_names_are_given_is_not_known(old: str, new: str) -> None:
     assert old in NEWTON
     assert not [one for one in others(NEWTON.replace(old, new), JUMP, "if step") if "going = " in one]
+
+
+COUNTED = BreakCause("Data-dependent branching", context="attempted to jump with SymNodeVariable()")
+CHOSEN = """\
+import torch
+
+
+def f(x, m):
+    for i in range(2):
+        rows = x[m[i]]
+        if rows.shape[0] == 0:
+            continue
+        x = x + rows.sum()
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    "test", ["rows.shape[0] == 0", "rows.numel() < 1", "not len(rows)", "not rows.shape[0]", "len(rows) <= 0"]
+)
+def test_compiled_code_goes_on_with_no_rows(test: str) -> None:
+    text = CHOSEN.replace("rows.shape[0] == 0", test)
+    line = next(n for n, one in enumerate(text.split("\n"), 1) if "if " in one)
+    at = SourceLine(FILE, line, "f", text.split("\n")[line - 1].strip())
+    (found,) = alternatives(COUNTED, Sources({FILE: text}), at)
+    assert isinstance(found, OfBothSides)
+    assert found.after[0].startswith("if not torch.compiler.is_compiling() and")
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        given = torch.arange(3.0), torch.tensor([[True, False, True], [False, False, False]])
+        assert_alike(text, applied(text, found), *given)
+
+
+def test_a_test_of_some_rows_is_none_of_no_rows() -> None:
+    text = CHOSEN.replace("rows.shape[0] == 0", "rows.shape[0] == 2")
+    line = next(n for n, one in enumerate(text.split("\n"), 1) if "if " in one)
+    at = SourceLine(FILE, line, "f", text.split("\n")[line - 1].strip())
+    assert list(alternatives(COUNTED, Sources({FILE: text}), at)) == []
+
+
+SHORTCUT = """\
+import torch
+
+
+def f(x, m):
+    if m.all():
+        return x
+    y = torch.where(m, x, x * 1)
+    print(y)
+    return y
+"""
+
+
+@pytest.mark.parametrize(("early", "is_short"), [("x", True), ("None", True), ("x.exp()", False), ("x * 2", False)])
+def test_a_shortcut_is_left_to_eager(early: str, is_short: bool) -> None:
+    text = SHORTCUT.replace("return x\n", f"return {early}\n")
+    at = SourceLine(FILE, 5, "f", "if m.all():")
+    found = [one for one in alternatives(JUMP, Sources({FILE: text}), at) if isinstance(one, OfBothSides)]
+    assert bool(found) == is_short
+    if found:
+        assert found[0].after[0] == "if not torch.compiler.is_compiling() and m.all():"
 
 
 @pytest.mark.parametrize("ends", ["break", "continue"])

@@ -119,7 +119,6 @@ def test_gradients_are_those_of_the_loop() -> None:
         (NUMBERS, "set((ids[row] + 1).tolist())"),
         (NUMBERS, "set(ids[row][mask > 0].tolist())"),
         (NUMBERS, "range(int(ids[row].max()))"),
-        ("for row in range(scores.shape[0])", "for row, _ in enumerate(scores)"),
         ("for row in range(scores.shape[0])", "for row in range(0, scores.shape[0], 2)"),
         ("        for token", "        print(row)\n        for token"),
     ],
@@ -129,6 +128,62 @@ def test_a_loop_that_does_something_else_stays(old: str, new: str) -> None:
     assert text != PENALTY
     assert others(PENALTY, ITEM, "for token")
     assert others(text, ITEM, "for token") == []
+
+
+ROWS = """\
+import torch
+
+
+def f(scores, ids, mask):
+    for row, named in enumerate(ids.tolist()):
+        index = torch.tensor(sorted(set(named)))
+        some = scores[row, index]
+        scores[row, index] = torch.where(some < 0, some * 1.5, some / 1.5)
+    return scores * 1
+"""
+ROW = """some = scores[row, index]
+        scores[row, index] = torch.where(some < 0, some * 1.5, some / 1.5)"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("ids", "ids"),
+        ("set(named)", "named"),
+        ("torch.tensor(sorted(set(named)))", "list(set(named))"),
+        ("enumerate(ids.tolist())", "enumerate(ids)"),
+        ("row, named in enumerate(ids.tolist())", "row in range(ids.shape[0])"),
+        (ROW, "scores[row, index] -= 1.0"),
+        (ROW, "scores[row, index] = scores[row, index] * 2"),
+        (ROW, "scores[row, index] = -1.0"),
+    ],
+)
+def test_what_is_written_at_once_for_a_row_is_for_all_rows(old: str, new: str) -> None:
+    text = ROWS.replace(old, new)
+    text = text if "named in" in text else text.replace("torch.tensor(sorted(set(named)))", "torch.unique(ids[row])")
+    text = text.replace("sorted(set(named))", "named") if "enumerate(ids)" in text else text
+    text = text.replace("torch.tensor(named)", "named") if "enumerate(ids)" in text else text
+    containing = "index = " if "unique" in text or "enumerate(ids)" in text else "tolist"
+    containing = "for row" if "enumerate(ids)" in text else containing
+    assert_alike(text, rewritten(text, containing), *given())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("some / 1.5)", "some / row)"),
+        ("some / 1.5)", "some / index)"),
+        ("return scores * 1", "return scores * index.sum()"),
+        ("        some =", "        print(row)\n        some ="),
+        ("scores[row, index] =", "scores[0, index] ="),
+        ("some = scores[row, index]", "some = ids[row, index]"),
+    ],
+)
+def test_what_is_written_otherwise_for_a_row_stays(old: str, new: str) -> None:
+    text = ROWS.replace(old, new)
+    assert text != ROWS
+    assert others(ROWS, ITEM, "for row")
+    assert others(text, ITEM, "for row") == []
 
 
 def test_a_loop_without_rows_stays() -> None:

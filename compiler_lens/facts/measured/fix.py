@@ -175,6 +175,7 @@ class Observed(Struct, frozen=True):
     results: Results = Results.UNKNOWN
     difference: Difference | None = None
     zero_gradients: int = 0  # gradients that are zeros where the program as it is has none
+    kept_tensors: int = 0  # results that are tensors where the program as it is returns numbers
     error: str = ""  # what it raised, or how it ended, in one line
     error_line: SourceLine | None = None
     calls: int = 0  # outermost calls of compiled functions

@@ -72,6 +72,7 @@ class Outcome(Struct, frozen=True):
     unsure: tuple[str, ...] = ()  # names of what objects hold, and is another than in the reference
     said: tuple[str, ...] = ()  # what the program's own lines logged
     zero_gradients: int = 0  # gradients that are zeros where the program as it is has none
+    kept_tensors: int = 0  # results that are tensors where the program as it is returns numbers
     is_whole: bool = True  # all results were kept; False: only as many as memory is meant for
     called: tuple[Called, ...] = ()
     others: OtherInputs = OtherInputs()

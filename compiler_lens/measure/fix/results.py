@@ -144,7 +144,7 @@ def compared(
     for place, (one, other) in enumerate(zip(kept, reference, strict=False)):
         if (one.kind, one.call, one.index) != (other.kind, other.call, other.index):
             break
-        if _is_close(one.value, other.value) or _is_zero_for_none(one, other):
+        if _is_close(one.value, other.value) or _is_zero_for_none(one, other) or _is_kept_tensor(one, other):
             continue
         largest = _largest(one.value, other.value)
         if one.kind == other.kind == "gradient" and _is_rounded(one.value, other.value, largest):
@@ -230,6 +230,16 @@ def named_difference(kept: Sequence[Kept], reference: Sequence[Kept], name: str)
 def zero_gradients(kept: Sequence[Kept], reference: Sequence[Kept]) -> int:
     """Return how many gradients are zeros where another run has none: the same, but to an optimizer with a memory."""
     return sum(_is_zero_for_none(one, other) for one, other in zip(kept, reference, strict=False))
+
+
+def kept_tensors(kept: Sequence[Kept], reference: Sequence[Kept]) -> int:
+    """Return how many results are tensors where another run has the same as Python's numbers."""
+    return sum(_is_kept_tensor(one, other) for one, other in zip(kept, reference, strict=False))
+
+
+def _is_kept_tensor(one: Kept, other: Kept) -> bool:
+    is_new = one.kind == other.kind == "result" and isinstance(one.value, torch.Tensor) and one.value.dim() == 0
+    return is_new and isinstance(other.value, (bool, int, float)) and _is_alike([one.value], [other.value])
 
 
 def _is_zero_for_none(one: Kept, other: Kept) -> bool:

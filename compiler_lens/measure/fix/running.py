@@ -164,13 +164,20 @@ class _Run(Struct, frozen=True):
             kept, reference = self._both(keeper.kept)
             noisy = results.load(plan.at / plan.noisy) if plan.noisy else ()
             found, difference = results.compared(kept, reference, noisy)
-            zeros = results.zero_gradients(kept, reference)
+            zeros, tensors = results.zero_gradients(kept, reference), results.kept_tensors(kept, reference)
             others = results.names_that_differ(kept, reference)
             unsure = results.with_most_of_lists(others, (one.name for one in reference if one.name))
             sure = [] if ALL in plan.unsure else [name for name in others if name not in plan.unsure]
             if found is Results.EQUAL and sure:
                 found, difference = Results.DIFFER, results.named_difference(kept, reference, sure[0])
-            return replace(outcome, results=found, difference=difference, zero_gradients=zeros, unsure=unsure)
+            return replace(
+                outcome,
+                results=found,
+                difference=difference,
+                zero_gradients=zeros,
+                kept_tensors=tensors,
+                unsure=unsure,
+            )
         return outcome
 
     def _with_others(self, outcome: Outcome) -> Outcome:

@@ -584,6 +584,7 @@ class _Runs:
             results=outcome.results if is_known else Results.UNKNOWN,
             difference=outcome.difference if is_comparable else None,
             zero_gradients=outcome.zero_gradients,
+            kept_tensors=outcome.kept_tensors,
             error=outcome.error,
             error_line=outcome.error_line,
             calls=outcome.calls,

@@ -170,6 +170,7 @@ class TriedFacts(Struct, frozen=True):
     difference: str  # the first result that differs
     differs: Differs | None  # in what
     zero_gradients: int  # gradients that are zeros where the program as it is has none; they count as equal
+    kept_tensors: int  # results that are tensors where the program as it is returns numbers; they count as equal
     error: str
     error_place: SourceLine | None
     helps: bool
@@ -292,6 +293,7 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         _difference(seen),
         _differs(seen),
         seen.zero_gradients,
+        seen.kept_tensors,
         seen.error,
         fix.as_it_was(seen.error_line),
         trial.helps and seen.cost < fix.first.cost,
@@ -523,6 +525,9 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     if zeros := best.observed.zero_gradients:
         said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
         yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
+    if tensors := best.observed.kept_tensors:
+        said = f"{plural(tensors, 'result')} that {'was a number is a tensor' if tensors == 1 else 'were numbers are tensors'} with it"
+        yield paragraph(*coded(f"{said}: where one is handed on, or kept for long, take its `.item()` there."), tone=Tone.WARN)
     yield from _other_inputs(best.observed.others, fix.own_backend)
     if fix.is_unchecked:
         yield paragraph(

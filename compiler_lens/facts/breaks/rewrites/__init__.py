@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
-from compiler_lens.facts.breaks.rewrites.both import both_sides, needless, reduced_sides
+from compiler_lens.facts.breaks.rewrites.both import both_sides, needless, reduced_sides, returned
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
+from compiler_lens.facts.breaks.rewrites.classes import each_class
 from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
 from compiler_lens.facts.breaks.rewrites.elements import taken
@@ -115,18 +116,18 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Unsupported context manager": ((calls.other_kernels,),),
 }
 # The same, where no rewrite is known to be right.
-_NUMBERS: tuple[tuple[_Rule, ...], ...] = ((window,), (named_elements,), (kept_in_tensor,), (kept_as_double,))
+_NUMBERS: tuple[tuple[_Rule, ...], ...] = ((each_class,), (window,), (named_elements,), (kept_in_tensor,), (kept_as_double,))
 _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
-        (needless, masked_list, both_sides), (all_rounds,), (named_elements,), (shortcut,),
+        (needless, masked_list, both_sides, returned), (all_rounds,), (named_elements,), (shortcut,),
     ),
-    "Dynamic shape operator": ((weighed,), (weighed_and_filled,), (named_elements,)),
+    "Dynamic shape operator": ((each_class,), (weighed,), (weighed_and_filled,), (named_elements,)),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
-    "Tensor.tolist() with non-integer tensor": ((named_elements,),),
+    "Tensor.tolist() with non-integer tensor": ((each_class,), (named_elements,)),
     "Data dependent operator": _NUMBERS,
 }  # fmt: skip
 _GUESSES_BY_WORDS: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
-    "Could not guard on data-dependent expression": ((early_return, goes_on, both_sides),),
+    "Could not guard on data-dependent expression": ((early_return, goes_on, both_sides, returned),),
 }
 
 

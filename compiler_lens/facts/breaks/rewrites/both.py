@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
@@ -59,12 +60,57 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
     if not fits:
         return None
     asks = _named(site, asked)
-    chosen = []
-    for target, name in first.names.items():
-        value = f"{site.torch}.where({asks}, {name}, {second.names.get(target, target)})"
-        is_written = target in first.written | second.written
-        chosen.append(f"{target}.copy_({value})" if is_written else f"{target} = {value}")
+    written = first.written | second.written
+    chosen = [
+        _choice(site, asks, target, name, second.names.get(target, target), written)
+        for target, name in first.names.items()
+    ]
     return site.rewrite([f"{asks} = {test}", *first.lines, *second.lines, *chosen], _PRICE)
+
+
+def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -- one for each shape
+    """Compute what follows `if test: return …` at each call, and keep it, or return it, where the test is false."""
+    branch, following = _branch(site), site.following
+    test = tensor_asked(site, cause, branch.test) if branch and not branch.orelse else ""
+    match branch:
+        case ast.If(body=[ast.Return(value=early)]) if test and following and len(following) <= _MOST:
+            pass
+        case _:
+            return None
+    if site.around or site.function is None or following[-1] is not site.function.body[-1]:
+        return None
+    *rest, last = following
+    is_value = isinstance(last, ast.Return) and last.value is not None
+    if is_value != (early is not None and ast.unparse(early) != "None"):
+        return None
+    if not is_value and not isinstance(last, ast.Return):
+        rest.append(last)
+    whole = ast.copy_location(ast.If(branch.test, [*branch.body, *following], []), branch)
+    whole.end_lineno, whole.end_col_offset = last.end_lineno, last.end_col_offset
+    # what the early return gives is read after the rest
+    is_changed = early is not None and any(
+        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and loads(early, n.id)
+        for one in rest
+        for n in ast.walk(one)
+    )
+    side = None if is_changed else _side(replace(site, statement=whole, following=()), rest, "else")
+    if side is None or not (side.names or is_value):
+        return None
+    asks = _named(site, branch.test)
+    chosen = [_choice(site, asks, target, target, name, side.written) for target, name in side.names.items()]
+    if is_value and isinstance(last, ast.Return) and last.value is not None and early is not None:
+        value = site.source(last.value, [(n, side.names[dotted(n)]) for n in _outermost(last.value, side.names)])
+        given, is_tuple = site.source(early), isinstance(early, ast.Tuple) or isinstance(last.value, ast.Tuple)
+        if is_tuple or any(one.partition(" = ")[0] in given.split() for one in chosen):
+            return None
+        chosen = [f"result = {site.torch}.where({asks}, {given}, {value})", *chosen, "return result"]
+        chosen = [f"return {site.torch}.where({asks}, {given}, {value})"] if not side.names else chosen
+    return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], _PRICE, last=last)
+
+
+def _choice(site: Site, asks: str, target: str, first: str, second: str, written: Collection[str]) -> str:
+    value = f"{site.torch}.where({asks}, {first}, {second})"
+    return f"{target}.copy_({value})" if target in written else f"{target} = {value}"
 
 
 def _branch(site: Site) -> ast.If | None:

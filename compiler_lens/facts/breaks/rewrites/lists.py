@@ -181,6 +181,9 @@ class _Reads:
                 return f"({total} / {mask}.sum())"
             case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name)) if name == self._name:
                 return f"not {mask}.any()"
+            case ast.IfExp(test=test, body=body, orelse=orelse) if self._is_any(test):
+                some = self._site.source(body, list(self._found(body)))
+                return f"{torch}.where({mask}.any(), {some}, {self._site.source(orelse)})"
         if self._is_sum(node):
             return total
         return f"{mask}.sum()" if self._is_count(node) else ""
@@ -193,6 +196,14 @@ class _Reads:
                 return self._is_stacked(stacked)
             case ast.Call(func=ast.Attribute(attr="sum"), args=[stacked]) if of_torch(node):
                 return self._is_stacked(stacked)
+        return False
+
+    def _is_any(self, test: ast.expr) -> bool:
+        match test:
+            case ast.Name(id=name):
+                return name == self._name
+            case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
+                return self._is_count(left)
         return False
 
     def _is_stacked(self, node: ast.expr) -> bool:

@@ -67,6 +67,7 @@ class _Mask(Struct, frozen=True):
 
     node: ast.expr
     name: str = ""  # of the places where it is true
+    kept: str = ""  # the name to give it, where what it is made of is another one after the statement
 
     def chooses(self, index: ast.AST) -> bool:
         """Whether an index is this one."""
@@ -74,7 +75,9 @@ class _Mask(Struct, frozen=True):
 
     def names(self) -> frozenset[str]:
         """Return the names that are to stay what they are."""
-        return frozenset({self.name} if self.name else (n.id for n in ast.walk(self.node) if isinstance(n, ast.Name)))
+        if self.kept or self.name:
+            return frozenset({self.kept or self.name})
+        return frozenset(n.id for n in ast.walk(self.node) if isinstance(n, ast.Name))
 
 
 def weighed(site: Site, cause: BreakCause) -> Rewrite | None:
@@ -100,11 +103,13 @@ def _weighed(site: Site, cause: BreakCause, *, is_filled: bool) -> Rewrite | Non
     before = (n for n in ast.walk(site.function) if isinstance(n, ast.Subscript) and n.lineno < site.statement.lineno)
     if any(mask.chooses(one.slice) for one in before):  # which is the one to begin with
         return None
+    if not mask.name and any(name in mask.names() for name in _stored(site.statement)):
+        mask = _Mask(mask.node, kept=site.free("kept"))
     statements = _until_unread(site, mask)
     with suppress(_NotRowsError):
         reader = _Reader(site, mask, is_filled=is_filled)
         lines = [line for one in statements for line in reader.lines(one)]
-        lines = reader.wide_masks() + lines if not mask.name else [*lines[:1], *reader.wide_masks(), *lines[1:]]
+        lines = reader.masks() + lines if not mask.name else [*lines[:1], *reader.masks(), *lines[1:]]
         if reader.has_sums and all(_are_read_within(site, name, statements) for name in reader.rows):
             return site.rewrite(lines, _FILLED if is_filled else _PRICE, last=statements[-1])
     return None
@@ -135,6 +140,10 @@ def _chosen(site: Site) -> _Mask | None:
         if (seen == {"bool"} or is_mask(site, mask)) and is_repeatable(site, mask):
             return _Mask(mask)
     return None
+
+
+def _stored(one: ast.stmt) -> set[str]:
+    return {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _are_places(value: ast.expr, statement: ast.stmt) -> bool:
@@ -173,7 +182,7 @@ class _Reader:
         self._site, self._mask, self._fixed = site, mask, mask.names()
         self._is_filled = is_filled
         self._wide: dict[int, str] = {}
-        self._text = mask.name or site.atom(mask.node)
+        self._text = mask.kept or mask.name or site.atom(mask.node)
         self._dims = 1 if mask.name else rank(site, mask.node)
         self._new: dict[ast.AST, Callable[[], str]] = {}
         self._kinds: dict[ast.AST, _Rows] = {}
@@ -218,6 +227,13 @@ class _Reader:
                 for inner in orelse:
                     self._statement(inner)
                 self.rows = {**after, **self.rows}
+            case ast.For(iter=over, body=body, orelse=[]):
+                self._whole(over)
+                before = dict(self.rows)
+                for inner in body:
+                    self._statement(inner)
+                if any(self.rows.get(name) != rows for name, rows in before.items()):
+                    raise _NotRowsError  # in the next round they are others
             case ast.Return(value=ast.expr() as value) | ast.Expr(value=value) | ast.AugAssign(value=value):
                 self._whole(value)
             case _:
@@ -350,9 +366,10 @@ class _Reader:
             return self._text
         return self._wide.setdefault(rows.more, self._site.free("rows" if rows.more == 1 else f"rows_{rows.more}"))
 
-    def wide_masks(self) -> list[str]:
-        """Return the lines that give names to the mask with more dimensions."""
-        return [
+    def masks(self) -> list[str]:
+        """Return the lines that give names to the mask, and to it with more dimensions."""
+        kept = [f"{self._text} = {self._site.source(self._mask.node)}"] if self._mask.kept else []
+        return kept + [
             f"{name} = {self._text}" + (".unsqueeze(-1)" if more == 1 else f"[...{', None' * more}]")
             for more, name in self._wide.items()
         ]
