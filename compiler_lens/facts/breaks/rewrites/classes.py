@@ -89,7 +89,11 @@ def _of_table(table: str, index: ast.expr, name: str) -> Iterator[str]:
     match index:
         case ast.Name(id=used) if used == name:
             yield f"range(len({table}))"
-        case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=used)]) if used == name:
+        case (
+            ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=used)])
+            | ast.Call(func=ast.Attribute(value=ast.Constant(value="{}" | "{!s}"), attr="format"), args=[ast.Name(id=used)])
+            | ast.JoinedStr(values=[ast.FormattedValue(value=ast.Name(id=used))])
+        ) if used == name:
             yield f"[int(key) for key in {table}]"
         case ast.Tuple(elts=[*before, ast.Name(id=used)]) if used == name:
             is_last = any(isinstance(one, ast.Constant) for one in before)  # `...`
@@ -115,8 +119,13 @@ def _only_writes(body: Sequence[ast.stmt], labels: ast.expr, name: str) -> bool:
     is_written = False
     for one in body:
         match one:
-            case ast.Assign(targets=[ast.Name() as target], value=value):
-                of_class |= {ast.dump(ast.Name(target.id, ast.Load()))} if ast.dump(value) in of_class else set()
+            case ast.Assign(
+                targets=[ast.Name(id=kept)],
+                value=ast.Call(func=ast.Attribute(attr="where"), args=[rows, _, ast.Name(id=other)]),
+            ) if kept == other and ast.dump(rows) in of_class:
+                is_written = True
+            case ast.Assign(targets=[ast.Name(id=target)], value=value):
+                of_class |= {ast.dump(ast.Name(target, ast.Load()))} if ast.dump(_rows(value)) in of_class else set()
             case ast.Assign(targets=[ast.Subscript(slice=rows)]) | ast.AugAssign(target=ast.Subscript(slice=rows)):
                 if ast.dump(rows) not in of_class:
                     return False
@@ -124,6 +133,14 @@ def _only_writes(body: Sequence[ast.stmt], labels: ast.expr, name: str) -> bool:
             case _:
                 return False
     return is_written
+
+
+def _rows(mask: ast.expr) -> ast.expr:
+    """Return a mask of rows without the dimensions that it got for their columns."""
+    match mask:
+        case ast.Call(func=ast.Attribute(value=inner, attr="unsqueeze")):
+            return inner
+    return mask
 
 
 def _is_left_out(one: ast.stmt, name: str) -> bool:
