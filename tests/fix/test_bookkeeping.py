@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from compiler_lens import Lens
 from compiler_lens.facts.measured.bookkeeping import function_at, split
 from compiler_lens.facts.measured.collected import collects
-from compiler_lens.facts.measured.edits import EndApart, Split, edited
+from compiler_lens.facts.measured.edits import EndApart, Split, edited, logs
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
 from tests.alike import loaded
@@ -335,6 +335,20 @@ def test_what_logging_does_outside_a_graph_is_compiled_no_more(edit: Split | End
     assert outputs[0] == f"{said}tensor(7.)\n0\n"
     assert outputs[1].startswith(f"{said}tensor(7.)\n")
     assert outputs[1] != outputs[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_logger"),
+    [
+        ("log.info('sum %s', x)", True),
+        ("log.log(20, 'sum %s', x)", True),
+        ("return x.log().sum()", False),
+        ("self.log(loss=x)", False),
+        ("self.log(x)", False),
+    ],
+)
+def test_a_method_named_log_is_a_loggers_where_it_is_given_a_level(line: str, *, is_logger: bool) -> None:
+    assert logs(f"def step(self, x):\n    {line}\n", "step") == is_logger
 
 
 INSIDE = """

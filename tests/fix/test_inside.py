@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Texts, edited
+from compiler_lens.facts.measured.edits import Apart, Edit, Lines, Setting, Texts, edited
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.facts.measured.marked_inside import Inside, as_written
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.measure.fix.choices import compiles_more
+from compiler_lens.measure.fix.choices import compiles_more, runs_more
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
 
@@ -473,3 +473,17 @@ def test_a_mark_that_leaves_clearly_more_in_graphs_is_better(ops: int, launches:
     assert not list(compiles_more(other, (best, other)))
     broken = replace(other, observed=shown(2, ops=ops, launches=launches, kept=1))
     assert not list(compiles_more(best, (broken,)))
+
+
+@pytest.mark.parametrize(("ops", "is_better"), [(95, True), (90, True), (80, False)])
+def test_parts_that_leave_nearly_all_in_graphs_are_better_than_what_compiles_a_good_part(
+    ops: int, *, is_better: bool
+) -> None:
+    one = by_itself("net")
+    parts = Offer(BREAK, Apart(FILE, "step", ("books(x)",)), is_last_resort=True, keeps_computed=True, is_final=True)
+    first = shown(4, 4, launches=30)
+    best = Trial((one,), {}, None, shown(1, ops=30, launches=9, kept=1), helps=True)
+    other = Trial((parts,), {}, None, shown(0, ops=ops, launches=10), helps=True)
+    assert list(runs_more(best, (best, other), first)) == [other] * is_better
+    unknown = replace(parts, edit=Setting("torch._dynamo.config.capture_scalar_outputs = True"))
+    assert not list(runs_more(best, (replace(other, offers=(unknown,)),), first))

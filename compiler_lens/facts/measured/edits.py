@@ -165,7 +165,8 @@ def logs(text: str, name: str) -> bool:
     tree = parsed(text)
     function = function_named(tree, name) if tree else None
     calls = calls_in(function) if function else []
-    return any(isinstance(call.func, ast.Attribute) and called(call) in LEVELS for call in calls)
+    methods = [call for call in calls if isinstance(call.func, ast.Attribute) and called(call) in LEVELS]
+    return any(called(call) != "log" or len(call.args) > 1 for call in methods)  # else a tensor's, or one of their own
 
 
 def _asking_for_nan(text: str) -> str | None:

@@ -29,6 +29,7 @@ RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 CLEARLY = 1.1  # times as many
 _MUCH = 1.4  # times as many operators
 _A_PART = 4  # and less: of what is in graphs as the program is, too little to count for much
+_NEARLY_ALL = 0.9
 _EACH = 16  # operators that take as long eagerly as a launch of a graph does, with its guards
 MANY = 4  # things that are broken: for fewer each offer is tried by itself, which shows what each does
 
@@ -85,13 +86,14 @@ def compiles_more(best: Trial, helping: Iterable[Trial], *, may_be_unknown: bool
 def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterable[Trial]:
     """Yield what ends half of what hurts, with clearly more in graphs than a trial that leaves functions to Python.
 
-    But where that compiles by itself what is worth it, nothing that takes something for granted: of what runs in graphs
-    as the program is, a good part.
+    But where that compiles by itself what is worth it, of what runs in graphs as the program is a good part, nothing
+    that takes something for granted, and nothing that keeps more of the program out than is so now.
     """
     is_chosen = compiles_inside(best.offers) and _A_PART * best.observed.operators >= first.operators
     for one in helping if left_to_python(best.offers) else ():
         new = [offer for offer in one.offers if offer not in best.offers]
-        takes = is_chosen and any(offer.gives_unknown or offer.is_last_resort for offer in new)
+        is_all = one.observed.operators >= _NEARLY_ALL * first.operators
+        takes = is_chosen and any(offer.gives_unknown or (offer.is_last_resort and not is_all) for offer in new)
         is_more = runs_less(best.offers, best.observed, one.observed)
         is_more |= compiles_inside(best.offers) and _is_worth_launches(one.observed, best.observed)
         is_more &= one.observed.eager_sooner_or_later <= best.observed.eager_sooner_or_later

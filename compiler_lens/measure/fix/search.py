@@ -478,6 +478,8 @@ class Search:
         _, mended = self._made(self._first, self._mended())
         begin = self._state_with(mended) or self._first
         state = self._in_parts(begin)
+        if state is not begin and state.observed.hurts:
+            state = self._last_round(state) or state
         now, then = state.observed, best.observed
         is_more = now.operators >= CLEARLY * then.operators and now.launches <= then.launches
         if state is begin or not is_more or (now.hurts or 0) > (then.hurts or 0) or now.is_cut:
