@@ -249,7 +249,10 @@ def test_what_an_early_return_passes_over_is_written_where_it_is_to_be(is_begun:
         ("        self.is_begun.fill_(True)", "        self.is_begun.fill_(True)\n        return x"),
         ("        self.is_begun.fill_(True)", "        print(first)"),
         ("        self.is_begun.fill_(True)", "        self.counts.append(1)"),
-        ("        if self.is_begun:\n            return", "        for _ in x:\n            if self.is_begun:\n                return"),
+        (
+            "        if self.is_begun:\n            return",
+            "        for _ in x:\n            if self.is_begun:\n                return",
+        ),
     ],
 )
 def test_an_early_return_before_what_is_not_known_stays(old: str, new: str) -> None:

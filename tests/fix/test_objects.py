@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -152,6 +154,13 @@ def test_what_objects_hold_is_named_as_a_user_would() -> None:
     assert found["len(net.seen['rows'])"] == 2
     assert found["net.blocks.0.running_mean"].tolist() == [0, 0]
     assert "net.blocks.0.running_mean" not in held([("net", Counts())], with_weights=False)
+
+
+def test_a_count_of_zero_is_as_none() -> None:
+    """As two counters are equal then, but not two dicts."""
+    many, few = Counter({"a": 2, "b": 0}), Counter({"a": 2})
+    assert held([("", SimpleNamespace(seen=many))]) == held([("", SimpleNamespace(seen=few))])
+    assert held([("", SimpleNamespace(seen=dict(many)))]) != held([("", SimpleNamespace(seen=dict(few)))])
 
 
 def test_what_torch_puts_on_a_compiled_module_is_no_state_of_the_program() -> None:

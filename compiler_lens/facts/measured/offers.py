@@ -58,6 +58,7 @@ from compiler_lens.facts.measured.kept import keeps, kept_in
 from compiler_lens.facts.measured.marked_inside import givings, inside_price
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
+from compiler_lens.facts.measured.powers import BY_OPERATOR, by_operator
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.reached import reached
 from compiler_lens.facts.measured.said import says
@@ -569,6 +570,7 @@ def _of_recompile(
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     offers += [Offer(target, lines, price) for lines, price in in_tensor(cause, known, own)]
     offers += [Offer(target, lines, ADDED) for lines in added(cause, known, own)]
+    offers += [Offer(target, lines, BY_OPERATOR) for lines in by_operator(cause, recording, known, own)]
     if cause.line and own.owns(cause.line.file):  # a size in a key is what torch tells of, not the dict
         memo = unmemoized(cause.line, known)
         if memo:

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import sys
 import types
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -79,8 +79,11 @@ def _children(path: str, value: Any, *, with_weights: bool) -> Iterator[Named]:
     if isinstance(value, torch.nn.Module):
         yield from _of_module(path, value, with_weights=with_weights)
     elif isinstance(value, Mapping):
-        yield f"len({path})", len(value)
-        for number, (key, one) in enumerate(list(value.items())):
+        items = list(value.items())
+        if isinstance(value, Counter):  # one that it does not have is as one of zero
+            items = [(key, one) for key, one in items if not (isinstance(one, (int, float)) and one == 0)]
+        yield f"len({path})", len(items)
+        for number, (key, one) in enumerate(items):
             yield f"{path}[{key!r}]" if isinstance(key, (str, int, bool)) else f"{path}[{number}.]", one
     elif isinstance(value, (list, tuple, deque)):
         yield f"len({path})", len(value)

@@ -522,12 +522,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield Gap()
     yield from _sides(fix)
     yield from _checks(fix, best)
-    if zeros := best.observed.zero_gradients:
-        said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
-        yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
-    if tensors := best.observed.kept_tensors:
-        said = f"{plural(tensors, 'result')} that {'was a number is a tensor' if tensors == 1 else 'were numbers are tensors'} with it"
-        yield paragraph(*coded(f"{said}: where one is handed on, or kept for long, take its `.item()` there."), tone=Tone.WARN)
+    yield from _not_quite_equal(best.observed)
     yield from _other_inputs(best.observed.others, fix.own_backend)
     if fix.is_unchecked:
         yield paragraph(
@@ -773,6 +768,17 @@ def _sides(fix: Fix) -> Iterator[Block]:
         if one.is_one_sided:
             never = "false" if one.true + one.other_true else "true"
             yield paragraph(f"It was never {never}: what the change gives then is not known.", indent=4, tone=Tone.WARN)
+
+
+def _not_quite_equal(seen: Observed) -> Iterator[Block]:
+    """Tell of what counts as equal, and may matter where it goes from there."""
+    if zeros := seen.zero_gradients:
+        said = f"{plural(zeros, 'gradient')} of parameters without one {'is' if zeros == 1 else 'are'} zeros with it"
+        yield paragraph(f"{said}: an optimizer with momentum or weight decay moves such parameters.", tone=Tone.WARN)
+    if tensors := seen.kept_tensors:
+        are = "that was a number is a tensor" if tensors == 1 else "that were numbers are tensors"
+        said = f"{plural(tensors, 'result')} {are} with it: take `.item()` where one is handed on, or kept for long."
+        yield paragraph(*coded(said), tone=Tone.WARN)
 
 
 def _other_inputs(others: OtherInputs, own: OwnBackend | None) -> Iterator[Block]:

@@ -116,7 +116,13 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Unsupported context manager": ((calls.other_kernels,),),
 }
 # The same, where no rewrite is known to be right.
-_NUMBERS: tuple[tuple[_Rule, ...], ...] = ((each_class,), (window,), (named_elements,), (kept_in_tensor,), (kept_as_double,))
+_NUMBERS: tuple[tuple[_Rule, ...], ...] = (
+    (each_class,),
+    (window,),
+    (named_elements,),
+    (kept_in_tensor,),
+    (kept_as_double,),
+)
 _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
         (needless, masked_list, both_sides, returned), (all_rounds,), (named_elements,), (shortcut,),

@@ -62,13 +62,13 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
     asks = _named(site, asked)
     written = first.written | second.written
     chosen = [
-        _choice(site, asks, target, name, second.names.get(target, target), written)
+        _kept(target, f"{site.torch}.where({asks}, {name}, {second.names.get(target, target)})", written)
         for target, name in first.names.items()
     ]
     return site.rewrite([f"{asks} = {test}", *first.lines, *second.lines, *chosen], _PRICE)
 
 
-def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -- one for each shape
+def returned(site: Site, cause: BreakCause) -> Rewrite | None:
     """Compute what follows `if test: return …` at each call, and keep it, or return it, where the test is false."""
     branch, following = _branch(site), site.following
     test = tensor_asked(site, cause, branch.test) if branch and not branch.orelse else ""
@@ -97,7 +97,8 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
     if side is None or not (side.names or is_value):
         return None
     asks = _named(site, branch.test)
-    chosen = [_choice(site, asks, target, target, name, side.written) for target, name in side.names.items()]
+    choice = f"{site.torch}.where({asks}, "
+    chosen = [_kept(target, f"{choice}{target}, {name})", side.written) for target, name in side.names.items()]
     if is_value and isinstance(last, ast.Return) and last.value is not None and early is not None:
         value = site.source(last.value, [(n, side.names[dotted(n)]) for n in _outermost(last.value, side.names)])
         given, is_tuple = site.source(early), isinstance(early, ast.Tuple) or isinstance(last.value, ast.Tuple)
@@ -108,8 +109,7 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
     return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], _PRICE, last=last)
 
 
-def _choice(site: Site, asks: str, target: str, first: str, second: str, written: Collection[str]) -> str:
-    value = f"{site.torch}.where({asks}, {first}, {second})"
+def _kept(target: str, value: str, written: Collection[str]) -> str:
     return f"{target}.copy_({value})" if target in written else f"{target} = {value}"
 
 

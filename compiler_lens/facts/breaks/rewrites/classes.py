@@ -91,7 +91,9 @@ def _of_table(table: str, index: ast.expr, name: str) -> Iterator[str]:
             yield f"range(len({table}))"
         case (
             ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=used)])
-            | ast.Call(func=ast.Attribute(value=ast.Constant(value="{}" | "{!s}"), attr="format"), args=[ast.Name(id=used)])
+            | ast.Call(
+                func=ast.Attribute(value=ast.Constant(value="{}" | "{!s}"), attr="format"), args=[ast.Name(id=used)]
+            )
             | ast.JoinedStr(values=[ast.FormattedValue(value=ast.Name(id=used))])
         ) if used == name:
             yield f"[int(key) for key in {table}]"

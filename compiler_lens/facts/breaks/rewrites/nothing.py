@@ -60,7 +60,7 @@ def early_return(site: Site, cause: BreakCause) -> Rewrite | None:
 
 
 def gone_past(site: Site, cause: BreakCause, test: ast.expr, why: str) -> Rewrite | None:
-    """Leave a branch for no rows, or for a mask that is nowhere true, to eager: a trial has to see both of its sides."""
+    """Leave a branch for no rows, or a mask that is nowhere true, to eager: a trial has to see both of its sides."""
     mask = none_of(site, test)
     rows = _no_rows(test) if is_on_a_count(cause) else None
     if (mask is None and rows is None) or not is_repeatable(site, test):

@@ -219,26 +219,32 @@ class _Reader:
                 if self._read(value) or name in self.rows:  # all of what rows are of would change
                     raise _NotRowsError
             case ast.If(test=test, body=body, orelse=orelse):
-                self._whole(test)
-                before = dict(self.rows)
-                for inner in body:
-                    self._statement(inner)
-                after, self.rows = self.rows, before
-                for inner in orelse:
-                    self._statement(inner)
-                self.rows = {**after, **self.rows}
+                self._sides(test, body, orelse)
             case ast.For(iter=over, body=body, orelse=[]):
-                self._whole(over)
-                before = dict(self.rows)
-                for inner in body:
-                    self._statement(inner)
-                if any(self.rows.get(name) != rows for name, rows in before.items()):
-                    raise _NotRowsError  # in the next round they are others
+                self._rounds(over, body)
             case ast.Return(value=ast.expr() as value) | ast.Expr(value=value) | ast.AugAssign(value=value):
                 self._whole(value)
             case _:
                 if any(isinstance(n, ast.Name) and (n.id in self.rows or self._mask.chooses(n)) for n in ast.walk(one)):
                     raise _NotRowsError
+
+    def _sides(self, test: ast.expr, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt]) -> None:
+        self._whole(test)
+        before = dict(self.rows)
+        for inner in body:
+            self._statement(inner)
+        after, self.rows = self.rows, before
+        for inner in orelse:
+            self._statement(inner)
+        self.rows = {**after, **self.rows}
+
+    def _rounds(self, over: ast.expr, body: Sequence[ast.stmt]) -> None:
+        self._whole(over)
+        before = dict(self.rows)
+        for inner in body:
+            self._statement(inner)
+        if any(self.rows.get(name) != rows for name, rows in before.items()):
+            raise _NotRowsError  # in the next round they are others
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         targets, kinds = [target], list[_Rows | None]()

@@ -71,7 +71,9 @@ def _of_rows(site: Site, outer: ast.For, row: str, given: Mapping[str, ast.expr]
     if numbers is None or element is None or not dotted(element.value):
         return None
     whole = site.source(element.value)
-    read = {name: value for name, value in values.items() if isinstance(value, ast.Subscript) and _alike(value, element)}
+    read = {
+        name: value for name, value in values.items() if isinstance(value, ast.Subscript) and _alike(value, element)
+    }
     new = _changed(site, change, element, read)
     inner = [n for name in (row, number, *({*values} - {*read})) for n in loads(change, name)]
     every = [
@@ -112,7 +114,9 @@ def _is_set(node: ast.expr, values: Mapping[str, ast.expr]) -> bool:
     return any(called(call) in _SETS for one in (node, *named) for call in syntax.calls_in(one))
 
 
-def _numbers(node: ast.expr, row: str, values: Mapping[str, ast.expr]) -> _Numbers | None:
+def _numbers(  # noqa: PLR0911 -- one for each kind of syntax
+    node: ast.expr, row: str, values: Mapping[str, ast.expr]
+) -> _Numbers | None:
     """Return `ids` of `set(ids[b].tolist())`, and `mask > 0` of `ids[b][mask[b] > 0].tolist()`."""
     match node:
         case ast.Name(id=name) if name in values:

@@ -1,0 +1,53 @@
+"""A power that Python's `math` computes of a number that changes with each call: by the operator, which torch traces.
+
+`math.pow` and `math.exp` want a number that is known when torch compiles, so each one is compiled apart; `x ** y` of a
+number that is an input of the graph is computed when the graph runs (torch/fx/experimental/sym_node.py, math_ops).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted
+from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.recompiles.causes import RecompileCause
+from compiler_lens.facts.recompiles.dimensions import dimensions
+from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.recording.model import Recording
+from compiler_lens.recording.source_text import Sources
+
+BY_OPERATOR = (
+    "`**` of a negative number and a fraction is complex, where `math.pow` raises an error, and of ints it is an int"
+)
+_NUMBERS = frozenset({CauseClass.INT_ARGUMENT, CauseClass.FLOAT_ARGUMENT, CauseClass.MODULE_ATTRIBUTE})
+
+
+def by_operator(cause: RecompileCause, recording: Recording, known: Sources, own: Ownership) -> Iterator[Lines]:
+    """Yield lines that need the one value of a number for a power, with an operator in place of the function."""
+    if cause.cause not in _NUMBERS:
+        return
+    pins = (pin.line for one in dimensions(recording) if one.pinned for pin in one.pins)
+    for at in dict.fromkeys(pins):
+        site = site_at(known, at) if at and own.owns(at.file) else None
+        found = site.edit(list(_changes(site))) if site else None
+        if at and found:
+            yield Lines(at.file, at.line, found.before, found.after)
+
+
+def _changes(site: Site) -> Iterator[Change]:
+    for call in calls_in(site.statement):
+        match call:
+            case ast.Call(func=function, args=[base, exponent], keywords=[]) if dotted(function) == "math.pow":
+                new = f"{site.atom(base)} ** {site.atom(exponent)}"
+            case ast.Call(func=function, args=[exponent], keywords=[]) if dotted(function) == "math.exp":
+                new = f"math.e ** {site.atom(exponent)}"
+            case _:
+                continue
+        parent = site.parents().get(call)
+        is_alone = isinstance(parent, (ast.stmt, ast.Call, ast.keyword)) or (
+            isinstance(parent, ast.BinOp) and isinstance(parent.op, (ast.Add, ast.Sub))
+        )
+        yield call, new if is_alone else f"({new})"
