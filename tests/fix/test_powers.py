@@ -22,15 +22,19 @@ import math
 
 import torch
 
-state = {"step": 0, "mean": torch.zeros(3)}
+class Average:
+    def __init__(self):
+        self.state = {"step": 0, "mean": torch.zeros(3)}
+
+    def update(self, x):
+        state = self.state
+        state["step"] += 1
+        decay = 1.0 - math.pow(state["step"], -0.8)
+        state["mean"].mul_(decay).add_(x * (1.0 - decay))
+        return state["mean"] * 2
 
 
-@torch.compile(backend="aot_eager")
-def update(x):
-    state["step"] += 1
-    decay = 1.0 - math.pow(state["step"], -0.8)
-    state["mean"].mul_(decay).add_(x * (1.0 - decay))
-    return state["mean"] * 2
+update = torch.compile(Average().update, backend="aot_eager")
 """
 POWER = 'math.pow(state["step"], -0.8)'
 

@@ -50,7 +50,7 @@ def added(cause: RecompileCause, known: Sources, own: Ownership) -> Iterator[Lin
     """
     if cause.cause is not CauseClass.FLOAT_ARGUMENT:
         return
-    for at in dict.fromkeys(_lines_of(cause)):
+    for at in dict.fromkeys(lines_of(cause)):
         site = site_in(known.texts.get(at.file, ""), at.line) if own.owns(at.file) else None
         for call in calls_in(site.statement) if site else ():
             match call:
@@ -65,7 +65,8 @@ def added(cause: RecompileCause, known: Sources, own: Ownership) -> Iterator[Lin
                 yield Lines(at.file, at.line, found.before, found.after)
 
 
-def _lines_of(cause: RecompileCause) -> Iterator[SourceLine]:
+def lines_of(cause: RecompileCause) -> Iterator[SourceLine]:
+    """Yield the lines for which a number has to be what it was."""
     if cause.line:
         yield cause.line
     for change in cause.changes:

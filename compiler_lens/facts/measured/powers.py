@@ -9,20 +9,26 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted
 from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.facts.measured.floats import lines_of
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.recording.model import Recording
+from compiler_lens.recording.model import Recording, SourceLine
 from compiler_lens.recording.source_text import Sources
 
 BY_OPERATOR = (
     "`**` of a negative number and a fraction is complex, where `math.pow` raises an error, and of ints it is an int"
 )
-_NUMBERS = frozenset({CauseClass.INT_ARGUMENT, CauseClass.FLOAT_ARGUMENT, CauseClass.MODULE_ATTRIBUTE})
+_NUMBERS = frozenset({
+    CauseClass.INT_ARGUMENT, CauseClass.FLOAT_ARGUMENT, CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE,
+    CauseClass.GLOBAL, CauseClass.CLOSURE,
+})  # fmt: skip
 
 
 def by_operator(cause: RecompileCause, recording: Recording, known: Sources, own: Ownership) -> Iterator[Lines]:
@@ -30,11 +36,18 @@ def by_operator(cause: RecompileCause, recording: Recording, known: Sources, own
     if cause.cause not in _NUMBERS:
         return
     pins = (pin.line for one in dimensions(recording) if one.pinned for pin in one.pins)
-    for at in dict.fromkeys(pins):
-        site = site_at(known, at) if at and own.owns(at.file) else None
+    every = (_in_file(at, known) for at in (*lines_of(cause), *pins) if at)
+    for at in dict.fromkeys(every):
+        site = site_at(known, at) if own.owns(at.file) else None
         found = site.edit(list(_changes(site))) if site else None
-        if at and found:
+        if found:
             yield Lines(at.file, at.line, found.before, found.after)
+
+
+def _in_file(at: SourceLine, known: Sources) -> SourceLine:
+    """Return a line with its file's whole name: a guard's text has it without what torch strips from its begin."""
+    whole = next((file for file in known.texts if file.endswith(at.file)), at.file)
+    return at if at.file in known.texts else replace(at, file=whole)
 
 
 def _changes(site: Site) -> Iterator[Change]:

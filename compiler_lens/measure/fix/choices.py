@@ -23,7 +23,7 @@ from compiler_lens.facts.measured.in_python import (
 from compiler_lens.facts.measured.marked_inside import Inside, inside_price
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.groups import grouped
-from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.model import Results, SourceLine
 
 RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 CLEARLY = 1.1  # times as many
@@ -47,6 +47,11 @@ def ranked(found: State | Trial) -> tuple[tuple[int, ...], bool, int, int]:
     """Return what is best of several: what compiles most; of equals what keeps most of what the program does."""
     silenced, dropped = sum(one.silences for one in found.offers), sum(one.drops for one in found.offers)
     return found.observed.whole_cost, found.observed.printed is not None, silenced, dropped
+
+
+def unknowns(found: State) -> int:
+    """Return how many settings give numbers that torch does not know, of which others may then ask."""
+    return sum(one.gives_unknown for one in found.offers)
 
 
 def preferred(trial: Trial) -> tuple[object, ...]:
@@ -99,6 +104,12 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
         is_more &= one.observed.eager_sooner_or_later <= best.observed.eager_sooner_or_later
         if is_more and not takes and one.observed.is_half_of(first):
             yield one
+
+
+def compiles_beyond(more: Observed, base: Observed) -> bool:
+    """Return whether clearly more runs in graphs, and in fewer of them, whatever breaks in what is compiled now."""
+    is_right = not more.error and more.results is Results.EQUAL
+    return is_right and more.operators >= _MUCH * base.operators and more.launches < base.launches
 
 
 def _is_worth_launches(more: Observed, fewer: Observed) -> bool:

@@ -17,6 +17,7 @@ from compiler_lens.measure.fix.choices import (
     MANY,
     RECOMPILES,
     State,
+    compiles_beyond,
     compiles_more,
     defines,
     doubtful,
@@ -31,6 +32,7 @@ from compiler_lens.measure.fix.choices import (
     ranked,
     runs_more,
     stands_in,
+    unknowns,
     without,
 )
 from compiler_lens.recording.model import Results
@@ -335,9 +337,28 @@ class Search:
         return last
 
     def _walk(self, state: State) -> State:
-        while (better := self._round(state) or self._last_round(state)) is not None:
+        while (better := self._round(state) or self._beyond(state) or self._last_round(state)) is not None:
             state = better
         return state
+
+    def _beyond(self, base: State) -> State | None:
+        """Go on from what hurts more for now: it compiles clearly more, which has breaks of its own, and these end."""
+        made, broken = len(base.offers), base.observed.broken
+        more = [
+            self._states[trial.offers]
+            for trial in self._tried
+            if trial.offers[:made] == base.offers and compiles_beyond(trial.observed, base.observed)
+            and not any(offer.is_last_resort for offer in trial.offers)
+            and not {one.target.key for one in trial.offers[made:]} & trial.observed.broken
+            and broken
+        ]  # fmt: skip
+        for state in sorted(more, key=lambda one: -one.observed.operators)[:1]:
+            found = state
+            while (better := self._round(found)) is not None:
+                found = better
+            if found is not state and self._is_better(found, base):
+                return found
+        return None
 
     def _holds(self, offers: tuple[Offer, ...]) -> bool:
         """Return whether some offers help, as far as it is known by now."""
@@ -645,7 +666,9 @@ class Search:
         if not helping:
             return self._beside(base, rest)
         every = [state.offers[-1] for state in helping]
-        order = sorted(helping, key=lambda one: (ranked(one)[0], len(one.observed.broken), *ranked(one)[1:]))
+        order = sorted(
+            helping, key=lambda one: (ranked(one)[0], len(one.observed.broken), *ranked(one)[1:], unknowns(one))
+        )
         # What only comes past its break waits for the next round, if something else makes more compile by itself.
         gaining = [state for state in helping if state.observed.cost < base.observed.cost]
         together = one_for_each_target(gaining or helping)

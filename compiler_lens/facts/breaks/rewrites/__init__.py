@@ -18,9 +18,9 @@ from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_
 from compiler_lens.facts.breaks.rewrites.kept_numbers import kept_as_double, kept_in_tensor
 from compiler_lens.facts.breaks.rewrites.lists import masked_list
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
-from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled, shortcut
+from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled, gone_on_for_none, shortcut
 from compiler_lens.facts.breaks.rewrites.put_off import allows
-from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled
+from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled, weighed_and_ones
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.facts.breaks.rewrites.stops import all_rounds, goes_on
@@ -108,7 +108,10 @@ _BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
 # What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone. Of each group the first
 # rule that knows the statement answers.
 _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
-    "Data-dependent branching": ((guarded_branching, early_return, filled, goes_on), (reduced_sides,)),
+    "Data-dependent branching": (
+        (guarded_branching, gone_on_for_none, early_return, filled, goes_on),
+        (reduced_sides,),
+    ),
     "Failed to trace builtin operator": ((calls.printed_in_the_graph,),),
     "Data dependent operator": ((calls.number_for_training,),),
     "Attempted to call function marked as skipped": ((calls.number_for_training,),),
@@ -127,13 +130,15 @@ _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
         (needless, masked_list, both_sides, returned), (all_rounds,), (named_elements,), (shortcut,),
     ),
-    "Dynamic shape operator": ((each_class,), (weighed,), (weighed_and_filled,), (named_elements,)),
+    "Dynamic shape operator": (
+        (each_class,), (weighed,), (weighed_and_filled,), (weighed_and_ones,), (named_elements,),
+    ),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
     "Tensor.tolist() with non-integer tensor": ((each_class,), (named_elements,)),
     "Data dependent operator": _NUMBERS,
 }  # fmt: skip
 _GUESSES_BY_WORDS: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
-    "Could not guard on data-dependent expression": ((early_return, goes_on, both_sides, returned),),
+    "Could not guard on data-dependent expression": ((gone_on_for_none, early_return, goes_on, both_sides, returned),),
 }
 
 

@@ -196,11 +196,23 @@ def _names_in(node: ast.AST) -> tuple[str, ...]:
 
 def new_value(site: Site, one: Assignment, changes: Sequence[Change] = ()) -> str:
     """Return what a name has after an assignment, as an expression; with parts of it changed."""
-    text = site.source(one.value, changes)
+    text = _as_no_leaf(site, one.value) or site.source(one.value, changes)
     if one.operator is None:
         return text
     closed = isinstance(one.value, (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript))
     return f"{one.name} {OPERATORS[one.operator]} {text if closed else f'({text})'}"
+
+
+def _as_no_leaf(site: Site, value: ast.expr) -> str:
+    """Return `torch.zeros_like(x, requires_grad=True)` without that: what is chosen has a gradient; empty of others."""
+    match value:
+        case ast.Call(func=function, args=args, keywords=words) if syntax.of_torch(value):
+            others = [word for word in words if word.arg != "requires_grad"]
+            given = [*map(site.source, args), *(f"{word.arg}={site.source(word.value)}" for word in others)]
+            return f"{site.source(function)}({', '.join(given)})" if len(others) < len(words) else ""
+        case ast.Call(func=ast.Attribute(value=inner, attr="requires_grad_"), args=[], keywords=[]):
+            return site.source(inner)
+    return ""
 
 
 def runs_in_cond(node: ast.expr) -> bool:

@@ -49,6 +49,44 @@ def gone_on(site: Site, node: ast.If) -> Rewrite | None:
     return site.rewrite(replace(site, statement=first).lines(), needs, last=first)
 
 
+def gone_on_for_none(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Leave out `if rows.numel() == 0: continue` in a loop, where what follows only writes rows by these places."""
+    loop, node = site.around[-1] if site.around else None, site.statement
+    match node:
+        case ast.If(test=test, body=[ast.Continue()], orelse=[]) if isinstance(loop, ast.For) and node in loop.body:
+            rows = _counted(site, test) if is_on_a_count(cause) else ""
+        case _:
+            return None
+    beside = (_names(one.targets[0]) for one in loop.body if isinstance(one, ast.Assign) and len(one.targets) == 1)
+    places = next((names for names in beside if rows in names), set())
+    if not places or not site.following:
+        return None
+    named = {ast.dump(ast.Name(name, ast.Load())) for name in places}
+    if not _writes_chosen(site, loop, site.following, named, rows):
+        return None
+    first = site.following[0]
+    none = f"where there are no `{rows}` it is computed for no rows, which is no error, and leaves nothing behind"
+    return site.rewrite(replace(site, statement=first).lines(), none, last=first)
+
+
+def _counted(site: Site, test: ast.expr) -> str:
+    """Return the name of the rows of which a test asks whether there are none; empty of another test."""
+    count = _no_rows(test)
+    value = site.value_of(count.id) if isinstance(count, ast.Name) else None
+    match value if value is not None else count:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="numel" | "nelement" | "size")):
+            return name
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            return name
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=0)):
+            return name
+    return ""
+
+
+def _names(target: ast.expr) -> set[str]:
+    return {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
 def early_return(site: Site, cause: BreakCause) -> Rewrite | None:
     """Let compiled code go on past `if not m.any(): return …`: what follows may give the same for no rows."""
     match site.statement:
@@ -234,13 +272,16 @@ def _of_nothing(site: Site, block: ast.stmt, statements: Sequence[ast.stmt], mas
     return sides.joined(none, "its parameters have a gradient of zeros in place of none")
 
 
-def _is_for_none(  # noqa: C901, PLR0911 -- one for each kind of statement
-    site: Site, block: ast.stmt, statements: Sequence[ast.stmt], mask: ast.expr
-) -> bool:
+def _is_for_none(site: Site, block: ast.stmt, statements: Sequence[ast.stmt], mask: ast.expr) -> bool:
     """Whether statements write the rows that are chosen by a mask, and keep nothing else: with no rows, nothing."""
-    if not is_mask(site, mask):  # else it may be an index of numbers, which writes where one is 0
-        return False
-    places, names = {ast.dump(mask)}, set[str]()
+    # Else it may be an index of numbers, which writes where one is 0.
+    return is_mask(site, mask) and _writes_chosen(site, block, statements, {ast.dump(mask)}, _root_of(mask))
+
+
+def _writes_chosen(  # noqa: PLR0911 -- one for each kind of statement
+    site: Site, block: ast.stmt, statements: Sequence[ast.stmt], places: set[str], root: str
+) -> bool:
+    names = set[str]()
     for statement in statements:
         if any(has_effect(call) and called(call) not in _ADDING for call in syntax.calls_in(statement)):
             return False
@@ -249,7 +290,7 @@ def _is_for_none(  # noqa: C901, PLR0911 -- one for each kind of statement
         match statement:
             case ast.Assign(targets=[ast.Name() | ast.Tuple() as target], value=value):
                 assigned = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
-                if _root_of(mask) in assigned or not all(_is_used_after(site, block, n, statement) for n in assigned):
+                if root in assigned or not all(_is_used_after(site, block, n, statement) for n in assigned):
                     return False
                 found = places_of(value)
                 if found is not None and ast.dump(found) in places:

@@ -49,7 +49,10 @@ _PRICE = (
     "all rows are computed, chosen or not; a gradient is nan where a row that is not chosen has no finite value or"
     " slope"
 )
-_FILLED = "all rows are computed, those that are not chosen with zeros"
+_FILLED = {
+    "0": "all rows are computed, those that are not chosen with zeros",
+    "1": "all rows are computed, those that are not chosen with ones",
+}
 
 
 class _NotRowsError(Exception):
@@ -82,15 +85,20 @@ class _Mask(Struct, frozen=True):
 
 def weighed(site: Site, cause: BreakCause) -> Rewrite | None:
     """Compute `loss(x[m], y[m]).mean()` for all rows, of which those that `m` chooses count."""
-    return _weighed(site, cause, is_filled=False)
+    return _weighed(site, cause, fill="")
 
 
 def weighed_and_filled(site: Site, cause: BreakCause) -> Rewrite | None:
     """Compute the same with zeros in place of the other rows, which may hold what the computation is not made for."""
-    return _weighed(site, cause, is_filled=True)
+    return _weighed(site, cause, fill="0")
 
 
-def _weighed(site: Site, cause: BreakCause, *, is_filled: bool) -> Rewrite | None:
+def weighed_and_ones(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Compute the same with ones in place of the other rows, as something may be divided by, or be a root."""
+    return _weighed(site, cause, fill="1")
+
+
+def _weighed(site: Site, cause: BreakCause, *, fill: str) -> Rewrite | None:
     if (
         not _ASKED.intersection(cause.context.split("."))
         or not isinstance(site.statement, SIMPLE)
@@ -107,11 +115,11 @@ def _weighed(site: Site, cause: BreakCause, *, is_filled: bool) -> Rewrite | Non
         mask = _Mask(mask.node, kept=site.free("kept"))
     statements = _until_unread(site, mask)
     with suppress(_NotRowsError):
-        reader = _Reader(site, mask, is_filled=is_filled)
+        reader = _Reader(site, mask, fill)
         lines = [line for one in statements for line in reader.lines(one)]
         lines = reader.masks() + lines if not mask.name else [*lines[:1], *reader.masks(), *lines[1:]]
         if reader.has_sums and all(_are_read_within(site, name, statements) for name in reader.rows):
-            return site.rewrite(lines, _FILLED if is_filled else _PRICE, last=statements[-1])
+            return site.rewrite(lines, _FILLED.get(fill, _PRICE), last=statements[-1])
     return None
 
 
@@ -176,11 +184,11 @@ def _until_unread(site: Site, mask: _Mask) -> list[ast.stmt]:
 class _Reader:
     """Statements, read from the first to the last: which names hold rows, and what to write instead."""
 
-    def __init__(self, site: Site, mask: _Mask, *, is_filled: bool) -> None:
+    def __init__(self, site: Site, mask: _Mask, fill: str) -> None:
         self.has_sums = False
         self.rows: dict[str, _Rows] = {}
         self._site, self._mask, self._fixed = site, mask, mask.names()
-        self._is_filled = is_filled
+        self._fill = fill
         self._wide: dict[int, str] = {}
         self._text = mask.kept or mask.name or site.atom(mask.node)
         self._dims = 1 if mask.name else rank(site, mask.node)
@@ -361,8 +369,8 @@ class _Reader:
 
     def _of_all(self, node: ast.expr, value: ast.expr, rows: _Rows) -> str:
         """Return what to write for rows: all of them."""
-        if self._is_filled and rows.more is not None:
-            return f"{self._site.torch}.where({self._mask_of(rows)}, {self._written(value)}, 0)"
+        if self._fill and rows.more is not None:
+            return f"{self._site.torch}.where({self._mask_of(rows)}, {self._written(value)}, {self._fill})"
         is_dense = all(one.is_contiguous for one in self._site.seen_last(dotted(value)))
         return self._written(value) + ("" if is_dense or not self._is_given(node) else ".contiguous()")
 
