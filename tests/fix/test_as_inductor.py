@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -113,3 +114,39 @@ def test_what_inductor_compiles_for_each_size_by_itself_is_counted_with_it(
     shown = " ".join(capsys.readouterr()[0].split())
     assert "recompiles 5 → 1" in shown
     assert re.search(r"With its own backend it is [2-4] recompiles, not 1: Inductor compiles some convolutions", shown)
+
+
+ONE_TENSOR = """\
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    left, right = nn.Linear(4, 3), nn.Linear(4, 2)
+
+    @torch.compile
+    def step(x):
+        loss = left(x).pow(2).mean()
+        return loss + right(x).sum() * 0, {"loss": loss.item()}
+
+    for n in range(3):
+        total, log = step(torch.randn(3, 4))
+        total.backward()
+        print(f"{log['loss']:.4f}")
+    """
+
+
+def test_a_tensor_that_inductor_makes_one_with_the_loss_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Inductor 2.13 takes `loss + 0 * x` and `loss.detach()` for one tensor, which has no gradient then."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(dedent(ONE_TENSOR))
+    assert main(["fix", "--json", "--own-inputs", "--apply", "train.py"]) == 0
+    said, _ = capsys.readouterr()
+    found = json.loads(said)
+    best: dict[str, Any] = found["best"]
+    assert best["after"]["graph_breaks"] == 0 < best["before"]["graph_breaks"]
+    assert {tried["kept_tensors"] for tried in found["tried"] if tried["results"] == "equal"} == {3}
+    subprocess.run([sys.executable, "train.py"], check=True)
+    (one,) = (tried for tried in found["tried"] if tried["offer"].endswith('{"loss": loss.detach()}'))
+    assert (one["results"] == "differ") == ("grad_fn" in one["difference"])

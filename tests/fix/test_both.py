@@ -234,6 +234,15 @@ def test_what_follows_an_early_return_is_computed_and_chosen(lines: tuple[str, .
     assert_alike(text, new, *given(is_positive))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("w = y * 2", "w = y[x > 0]"), ("x * 1", "x[:1]"), ("return w", "return w.topk(2)[0]")]
+)
+def test_what_has_another_size_is_not_chosen_from(old: str, new: str) -> None:
+    text = function(*EARLY[1]).replace(old, new)
+    assert text != function(*EARLY[1])
+    assert not any("torch.where(" in one for one in others(text, JUMP, "    if "))
+
+
 @pytest.mark.parametrize("is_begun", [True, False])
 def test_what_an_early_return_passes_over_is_written_where_it_is_to_be(is_begun: bool) -> None:
     text = STATE.replace("tensor(False)", f"tensor({is_begun})")

@@ -19,7 +19,7 @@ from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.measure.fix.choices import compiles_more, runs_more
+from compiler_lens.measure.fix.choices import compiles_beyond, compiles_more, runs_more
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
 
@@ -487,3 +487,15 @@ def test_parts_that_leave_nearly_all_in_graphs_are_better_than_what_compiles_a_g
     assert list(runs_more(best, (best, other), first)) == [other] * is_better
     unknown = replace(parts, edit=Setting("torch._dynamo.config.capture_scalar_outputs = True"))
     assert not list(runs_more(best, (replace(other, offers=(unknown,)),), first))
+
+
+@pytest.mark.parametrize(
+    ("ops", "launches", "error", "is_beyond"),
+    [(150, 9, "", True), (150, 10, "", False), (120, 5, "", False), (150, 9, "it raises", False)],
+)
+def test_what_compiles_clearly_more_may_break_elsewhere(
+    ops: int, launches: int, error: str, *, is_beyond: bool
+) -> None:
+    base, more = shown(3, launches=10), replace(shown(8, ops=ops, launches=launches), error=error)
+    assert compiles_beyond(more, base) is is_beyond
+    assert not compiles_beyond(replace(more, results=Results.DIFFER), base)

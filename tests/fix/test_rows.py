@@ -175,11 +175,20 @@ def test_rows_that_are_not_dense_are_when_a_function_has_them() -> None:
 
 def test_rows_that_are_not_chosen_may_hold_what_is_no_number() -> None:
     text = function("rows = x[m]", "return (rows.log() - y[m]).pow(2).mean()")
-    _, filled = rewritten(text, known(text, 2, 2, 1))
+    _, zeros, ones = rewritten(text, known(text, 2, 2, 1))
     x, y = (one.detach().abs() + 0.1 for one in given(OF_ROWS))
     x[~OF_ROWS], y[~OF_ROWS] = float("nan"), float("nan")
-    text, filled = (one.replace(".log()", ".log1p()") for one in (text, filled))
-    assert_alike(text, filled, x.requires_grad_(), y.requires_grad_(), OF_ROWS)
+    x, y = x.requires_grad_(), y.requires_grad_()
+    assert_alike(text, ones, x, y, OF_ROWS)
+    assert_alike(text.replace(".log()", ".log1p()"), zeros.replace(".log()", ".log1p()"), x, y, OF_ROWS)
+
+
+def test_rows_that_something_is_divided_by_are_ones_where_they_are_not_chosen() -> None:
+    text = function("one, other = x[m], y[m]", "return (one / other).abs().sqrt().sum()")
+    *_, ones = rewritten(text, known(text, 2, 2, 1))
+    x, y = (one.detach().abs() + 0.1 for one in given(OF_ROWS))
+    x[~OF_ROWS], y[~OF_ROWS] = 0.0, 0.0
+    assert_alike(text, ones, x.requires_grad_(), y.requires_grad_(), OF_ROWS)
 
 
 SUM = function("rows = x[m] * 2", "return rows.mean()")

@@ -125,6 +125,46 @@ def test_compiled_code_goes_on_with_no_rows(test: str) -> None:
         assert_alike(text, applied(text, found), *given)
 
 
+ROUTED = """\
+import torch
+
+
+def f(x, m, out):
+    for i in range(2):
+        slot, rows = torch.where(m[i])
+        if rows.shape[0] == 0:
+            continue
+        made = x[rows] * 2
+        out.index_add_(0, rows, made)
+    return out * 1
+"""
+
+
+@pytest.mark.parametrize("test", ["rows.shape[0] == 0", "rows.numel() == 0", "len(rows) < 1"])
+def test_a_guard_of_rows_that_are_only_written_is_left_out(test: str) -> None:
+    text = ROUTED.replace("rows.shape[0] == 0", test)
+    (new,) = others(text, COUNTED, "    if ")
+    assert "if " not in new
+    given = torch.arange(6.0).view(3, 2), torch.tensor([[[True, False, True]], [[False] * 3]]), torch.ones(3, 2)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        assert_alike(text, new, *given)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("made = x[rows] * 2", "made = x[rows].max(0)[0] * 2"),
+        ("out.index_add_(0, rows, made)", "out.add_(made.sum())"),
+        ("out.index_add_(0, rows, made)", "out.index_add_(0, rows, made)\n        print(made)"),
+        ("return out * 1", "return out * made.sum()"),
+    ],
+)
+def test_a_guard_before_something_else_stays(old: str, new: str) -> None:
+    text = ROUTED.replace(old, new)
+    assert text != ROUTED
+    assert others(text, COUNTED, "    if ") == []
+
+
 def test_a_test_of_some_rows_is_none_of_no_rows() -> None:
     text = CHOSEN.replace("rows.shape[0] == 0", "rows.shape[0] == 2")
     line = next(n for n, one in enumerate(text.split("\n"), 1) if "if " in one)

@@ -164,8 +164,13 @@ class Search:
         Or as it makes something else of a call with other inputs.
         """
         refused = self._best()
-        self._refuses_unknown = True
-        self._set_aside(lambda trial: any(offer.gives_unknown for offer in trial.offers))
+        if refused is None or any(offer.gives_unknown for offer in refused.offers):
+            self._refuses_unknown = True
+            self._set_aside(lambda trial: any(offer.gives_unknown for offer in trial.offers))
+        else:  # results that are tensors: of the same memory as others, as it seems
+            tensors = {one.edit for one in refused.offers if is_rewrite(one) and ".detach()" in one.code}
+            self._failed |= tensors
+            self._set_aside(lambda trial: not tensors.isdisjoint(one.edit for one in trial.offers))
         if refused is not None:
             observed = replace(refused.observed, results=Results.DIFFER)
             if isinstance(why, OtherCall):

@@ -262,7 +262,7 @@ class _Runs:
 
     def _by_its_own_so_far(self, best: Trial | None) -> OwnBackend | None:
         """Return what is known of the best with the program's own backend, where no more is tried."""
-        if best is None or not any(offer.gives_unknown for offer in best.offers):
+        if best is None or not _is_for_its_own(best):
             return None
         known, is_begun = self._by_backend.get(best.offers), self._begun_by_its_own == best.offers
         because = NotCompiledBecause.BEGUN if is_begun else NotCompiledBecause.ENDED
@@ -287,10 +287,11 @@ class _Runs:
     def _with_own_backend(self, best: Trial | None, longest: float = _OWN_BACKEND) -> OwnBackend | Refused | None:
         """Return what the program's own backend makes of unknown numbers and sizes; a text where it raises for them.
 
-        It may not take them, and then raises where the program as it is breaks its graph before them. None: there are
-        none of these.
+        It may not take them, and then raises where the program as it is breaks its graph before them. Nor may it keep
+        apart two results of which one has no gradient: Inductor 2.13 makes one tensor of `y + 0 * z` and `y.detach()`.
+        None: there are none of these.
         """
-        if best is None or not any(offer.gives_unknown for offer in best.offers):
+        if best is None or not _is_for_its_own(best):
             return self._counted_by_its_own(best, longest) if best else None
         known = self._by_backend.get(best.offers)
         is_late = isinstance(known, OwnBackend) and known.because is NotCompiledBecause.LATE  # there is more time now
@@ -592,6 +593,11 @@ class _Runs:
             operators=outcome.operators,
             launches=outcome.launches,
         )
+
+
+def _is_for_its_own(best: Trial) -> bool:
+    """Whether the program's own backend is asked about a trial, as others than that take what it does."""
+    return best.observed.kept_tensors > 0 or any(offer.gives_unknown for offer in best.offers)
 
 
 def _as_written(best: Trial | None) -> Texts | None:

@@ -24,6 +24,7 @@ _PRICE = (
 )
 _MOST = 20  # statements
 _ON_A_TENSOR = "TensorVariable"  # in what torch says of a jump: the test is one tensor, not a part of it
+_OF_SOME = frozenset({"masked_select", "narrow", "nonzero", "topk", "unique"})
 _IN_PLACE = frozenset({
     "add_", "addcdiv_", "addcmul_", "clamp_", "clamp_max_", "clamp_min_", "div_", "lerp_", "masked_fill_", "mul_",
     "neg_", "sub_",
@@ -68,7 +69,7 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
     return site.rewrite([f"{asks} = {test}", *first.lines, *second.lines, *chosen], _PRICE)
 
 
-def returned(site: Site, cause: BreakCause) -> Rewrite | None:
+def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -- one for each shape
     """Compute what follows `if test: return …` at each call, and keep it, or return it, where the test is false."""
     branch, following = _branch(site), site.following
     test = tensor_asked(site, cause, branch.test) if branch and not branch.orelse else ""
@@ -82,6 +83,8 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:
     *rest, last = following
     is_value = isinstance(last, ast.Return) and last.value is not None
     if is_value != (early is not None and ast.unparse(early) != "None"):
+        return None
+    if is_value and not all(map(_keeps_size, (early, *following))):  # one would be spread to the size of the other
         return None
     if not is_value and not isinstance(last, ast.Return):
         rest.append(last)
@@ -107,6 +110,16 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:
         chosen = [f"result = {site.torch}.where({asks}, {given}, {value})", *chosen, "return result"]
         chosen = [f"return {site.torch}.where({asks}, {given}, {value})"] if not side.names else chosen
     return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], _PRICE, last=last)
+
+
+def _keeps_size(node: ast.AST | None) -> bool:
+    """Whether nothing in a value, or a statement, is a part of a tensor that has another size."""
+    nodes = list(ast.walk(node)) if node is not None else []
+    names = {called(one) for one in nodes if isinstance(one, ast.Call)}
+    index = [one.slice for one in nodes if isinstance(one, ast.Subscript)]
+    parts = [part for one in index for part in (one.elts if isinstance(one, ast.Tuple) else [one])]
+    whole = all(isinstance(one, ast.Constant) or ast.unparse(one) == ":" for one in parts)
+    return whole and names.isdisjoint(_OF_SOME)
 
 
 def _kept(target: str, value: str, written: Collection[str]) -> str:
