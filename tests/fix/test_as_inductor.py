@@ -146,7 +146,7 @@ def test_a_tensor_that_inductor_makes_one_with_the_loss_is_refused(
     found = json.loads(said)
     best: dict[str, Any] = found["best"]
     assert best["after"]["graph_breaks"] == 0 < best["before"]["graph_breaks"]
-    assert {tried["kept_tensors"] for tried in found["tried"] if tried["results"] == "equal"} == {3}
+    assert 3 in {tried["kept_tensors"] for tried in found["tried"] if tried["results"] == "equal"}
     subprocess.run([sys.executable, "train.py"], check=True)
     (one,) = (tried for tried in found["tried"] if tried["offer"].endswith('{"loss": loss.detach()}'))
     assert (one["results"] == "differ") == ("grad_fn" in one["difference"])
