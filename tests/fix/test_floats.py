@@ -86,9 +86,18 @@ def test_a_tensor_counts_as_the_number_does_without_torch_compile(
     assert count == pytest.approx(said)
 
 
+def test_it_may_be_made_beside_another(tmp_path: Path) -> None:
+    text = TEXT.replace("self.count = start", "self.first, self.count = 1.0, start")
+    better = changed(text, tmp_path)
+    assert better is not None
+    assert "self.first, self.count = 1.0, torch.tensor(start, dtype=torch.float64)" in better
+    assert ran(better)[2] == 0
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("self.count = start", "self.first, self.count = self.pair = 1.0, start"),
         (
             "        return x",
             "        if self.count > 1e9:\n            x = x + 1\n        return x",

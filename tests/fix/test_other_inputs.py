@@ -497,7 +497,10 @@ def test_other_inputs_that_cannot_be_made_are_said_and_an_error_in_both_is_no_ev
     assert {(one["argument"], one["gave"]) for one in best["calls"]} == {("limit=False", "error_in_both")}
     shown = " ".join(fixed(capsys, "--width", "200").split())
     assert "Calls 1, 2 were not tried with other tensors: of Batch none can be made." in shown
-    assert "2 calls with other inputs raise in the program as it is, too, and say nothing of the change." in shown
+    assert (
+        "2 calls with other inputs (limit=False) raise in the program as it is, too, and say nothing of the change."
+        in shown
+    )
     assert "with the same results." in shown
 
 

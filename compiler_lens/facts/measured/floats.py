@@ -85,13 +85,14 @@ def _made(file: str, text: str, name: str) -> Lines | None:
     makers = [one for owner in owners for one in _makings(owner, name)]
     if len(owners) != 1 or len(makers) != 1:
         return None
-    site = site_in(text, makers[0].lineno)
+    maker, made = makers[0]
+    site = site_in(text, maker.lineno)
     is_number = site is not None and all(_may_be_tensor(site_in(text, n.lineno), n) for n in mentioned)
-    if site is None or not is_number or any(isinstance(n, ast.Call) for n in ast.walk(makers[0].value)):
+    if site is None or not is_number or any(isinstance(n, ast.Call) for n in ast.walk(made)):
         return None
-    value = f"{site.torch}.tensor({site.source(makers[0].value)}, dtype={site.torch}.float64)"
-    found = site.edit([(makers[0].value, value)]) if site.statement is makers[0] else None
-    return Lines(file, makers[0].lineno, found.before, found.after) if found else None
+    value = f"{site.torch}.tensor({site.source(made)}, dtype={site.torch}.float64)"
+    found = site.edit([(made, value)]) if site.statement is maker else None
+    return Lines(file, maker.lineno, found.before, found.after) if found else None
 
 
 def _sets(owner: ast.ClassDef, name: str) -> bool:
@@ -102,13 +103,24 @@ def _is_stored(node: ast.Attribute) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
-def _makings(owner: ast.ClassDef, name: str) -> Iterator[ast.Assign]:
-    """Yield where `__init__` makes the number."""
+def _makings(owner: ast.ClassDef, name: str) -> Iterator[tuple[ast.Assign, ast.expr]]:
+    """Yield where `__init__` makes the number, and what of that is the number."""
     for function in owner.body:
         if isinstance(function, ast.FunctionDef) and function.name == "__init__":
             for node in ast.walk(function):
-                if isinstance(node, ast.Assign) and [dotted(one) for one in node.targets] == [f"self.{name}"]:
-                    yield node
+                match node:
+                    case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                        yield from ((node, value) for one, value in _beside(targets, values) if _is_own(one, name))
+                    case ast.Assign(targets=[target], value=value) if _is_own(target, name):
+                        yield node, value
+
+
+def _beside(targets: list[ast.expr], values: list[ast.expr]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    return iter(zip(targets, values, strict=True) if len(targets) == len(values) else ())
+
+
+def _is_own(target: ast.expr, name: str) -> bool:
+    return dotted(target) == f"self.{name}"
 
 
 def _may_be_tensor(site: Site | None, node: ast.Attribute) -> bool:
@@ -117,6 +129,10 @@ def _may_be_tensor(site: Site | None, node: ast.Attribute) -> bool:
         return False
     around = site.parents().get(node)
     if _is_stored(node):
+        match around:
+            case ast.Tuple(elts=targets) if isinstance(site.statement, ast.Assign) and around in site.statement.targets:
+                value = site.statement.value
+                return isinstance(value, ast.Tuple) and len(value.elts) == len(targets)
         return (
             isinstance(around, ast.Assign) and around.targets == [node] and not isinstance(around.value, ast.Attribute)
         )

@@ -150,7 +150,12 @@ class OtherInputs(Struct, frozen=True):
     @property
     def raising(self) -> int:
         """How many raised, with the change and without it."""
-        return sum(one.gave is Gave.ERROR_IN_BOTH for one in self.calls)
+        return len(self.raising_in_both)
+
+    @property
+    def raising_in_both(self) -> tuple[OtherCall, ...]:
+        """The calls that did."""
+        return tuple(one for one in self.calls if one.gave is Gave.ERROR_IN_BOTH)
 
     @property
     def differing(self) -> tuple[OtherCall, ...]:

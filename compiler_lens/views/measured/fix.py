@@ -809,7 +809,10 @@ def _differing(others: OtherInputs, which: str) -> Iterator[Block]:
 def _no_evidence(others: OtherInputs) -> Iterator[Block]:
     """Tell of other inputs that say nothing of a change: those that raise anyhow, and those that could not be made."""
     if others.raising:
-        raising = plural(others.raising, "call with other inputs raises", "calls with other inputs raise")
+        how = ", ".join(dict.fromkeys(map(_how, others.raising_in_both)))
+        raising = plural(
+            others.raising, f"call with other inputs ({how}) raises", f"calls with other inputs ({how}) raise"
+        )
         say = "says" if others.raising == 1 else "say"
         yield paragraph(f"{raising} in the program as it is, too, and {say} nothing of the change.", tone=Tone.QUIET)
     calls: dict[str, list[int]] = {}
