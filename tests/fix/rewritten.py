@@ -45,7 +45,8 @@ def ran(text: str, given: tuple[Any, ...], *, is_compiled: bool = False) -> Mapp
     """What the function `f`, or a model, returns and leaves behind; compiled it is one graph."""
     torch._dynamo.reset()
     torch.manual_seed(0)
-    module = sys.modules["rewritten"] = ModuleType("rewritten")  # torch 2.11 imports it by its name
+    name = f"rewritten_{len(sys.modules)}"  # torch 2.11 imports it by its name, and keeps what it got
+    module = sys.modules[name] = ModuleType(name)
     exec(compile(text, FILE, "exec"), module.__dict__)
     made: Any = module.__dict__.get("f") or module.__dict__["Model"]()
     called = torch.compile(made, backend="eager", fullgraph=True) if is_compiled else made
