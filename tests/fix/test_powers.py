@@ -12,7 +12,7 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.facts.measured.edits import edited
-from compiler_lens.facts.measured.powers import by_operator
+from compiler_lens.facts.measured.powers import by_operator, pinned_at
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.source_text import Sources
@@ -59,7 +59,7 @@ def changed(text: str, folder: Path) -> str | None:
     known, own = Sources({file: text}), Ownership((str(folder),))
     causes = [cause for report in explain(recording).recompiles for cause in report.causes]
     assert causes, "nothing was compiled again: the test proves nothing"
-    found = [lines for cause in causes for lines in by_operator(cause, recording, known, own)]
+    found = [lines for cause in causes for lines in by_operator(cause, pinned_at(recording), known, own)]
     texts = edited(found[0], {file: text}, file) if found else None
     return texts[file] if texts else None
 

@@ -18,7 +18,7 @@ Place = tuple[str, str | int]  # a file, and a function of it by its name, or by
 # as long eagerly as a launch with its guards (torch 2.13, Inductor on a CPU); up to 32, one mark that is plain to read
 # is preferred to functions in parts that may run such graphs in half the time.
 A_LAUNCH = 32
-_NEARLY_ALL, _HALF = 0.9, 0.5  # of the operators that ran in graphs
+NEARLY_ALL, _HALF = 0.9, 0.5  # of the operators that ran in graphs
 _LEAST = 4  # of so many lines at least one is compiled: they are the ones that compute most, as a rule
 
 
@@ -86,7 +86,7 @@ def runs_less(made: Sequence[Offer], now: Observed, before: Observed) -> bool:
     is_chosen = compiles_inside(made)
     if is_chosen and now.launches < now.calls:  # what it compiles is not even run in each call
         return True
-    if now.operators > (_HALF if is_chosen else _NEARLY_ALL) * before.operators:
+    if now.operators > (_HALF if is_chosen else NEARLY_ALL) * before.operators:
         return False
     lost, spared = before.operators - now.operators, _launched_again(before) - _launched_again(now)
     # What stands between parts is a loop as a rule, of which a graph of each round may be large.

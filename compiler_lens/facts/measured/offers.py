@@ -58,7 +58,7 @@ from compiler_lens.facts.measured.kept import keeps, kept_in
 from compiler_lens.facts.measured.marked_inside import givings, inside_price
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
-from compiler_lens.facts.measured.powers import BY_OPERATOR, by_operator
+from compiler_lens.facts.measured.powers import BY_OPERATOR, by_operator, pinned_at
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.reached import reached
 from compiler_lens.facts.measured.said import says
@@ -166,9 +166,10 @@ def _offered(
         at, cause = compilation.failure_line, failure_of(compilation)
         if compilation.outcome is Outcome.FAILED and at and cause:
             yield from _of_failure(at, cause, known, seen, own)
+    pins = pinned_at(recording) if explained.recompiles else ()
     for report in explained.recompiles:
         for changed in _asking(report):
-            yield from _of_recompile(changed, recording, known, own)
+            yield from _of_recompile(changed, recording, known, own, pins)
     yield from _of_first_calls(recording, known, own)
 
 
@@ -564,13 +565,13 @@ def _of_first_calls(recording: Recording, known: Sources, own: Ownership) -> Ite
 
 
 def _of_recompile(
-    cause: RecompileCause, recording: Recording, known: Sources, own: Ownership
+    cause: RecompileCause, recording: Recording, known: Sources, own: Ownership, pins: Sequence[SourceLine]
 ) -> Iterator[Offer | NotTried]:
     target = _target_of(cause, recording)
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     offers += [Offer(target, lines, price) for lines, price in in_tensor(cause, known, own)]
     offers += [Offer(target, lines, ADDED) for lines in added(cause, known, own)]
-    offers += [Offer(target, lines, BY_OPERATOR) for lines in by_operator(cause, recording, known, own)]
+    offers += [Offer(target, lines, BY_OPERATOR) for lines in by_operator(cause, pins, known, own)]
     if cause.line and own.owns(cause.line.file):  # a size in a key is what torch tells of, not the dict
         memo = unmemoized(cause.line, known)
         if memo:

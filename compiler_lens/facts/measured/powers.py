@@ -7,7 +7,7 @@ number that is an input of the graph is computed when the graph runs (torch/fx/e
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -31,12 +31,24 @@ _NUMBERS = frozenset({
 })  # fmt: skip
 
 
-def by_operator(cause: RecompileCause, recording: Recording, known: Sources, own: Ownership) -> Iterator[Lines]:
-    """Yield lines that need the one value of a number for a power, with an operator in place of the function."""
+def pinned_at(recording: Recording) -> tuple[SourceLine, ...]:
+    """Return the lines that need the one value that a size or a number had."""
+    pins = (pin.line for one in dimensions(recording) if one.pinned for pin in one.pins)
+    return tuple(dict.fromkeys(filter(None, pins)))
+
+
+def by_operator(cause: RecompileCause, pins: Iterable[SourceLine], known: Sources, own: Ownership) -> Iterator[Lines]:
+    """Yield lines that need the one value of a number for a power, with an operator in place of the function.
+
+    Args:
+        cause: why something was compiled again.
+        pins: by `pinned_at`, of the whole recording.
+        known: the texts of files.
+        own: whose they are.
+    """
     if cause.cause not in _NUMBERS:
         return
-    pins = (pin.line for one in dimensions(recording) if one.pinned for pin in one.pins)
-    every = (_in_file(at, known) for at in (*lines_of(cause), *pins) if at)
+    every = (_in_file(at, known) for at in (*lines_of(cause), *pins))
     for at in dict.fromkeys(every):
         site = site_at(known, at) if own.owns(at.file) else None
         found = site.edit(list(_changes(site))) if site else None

@@ -13,6 +13,7 @@ from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Spl
 from compiler_lens.facts.measured.enough import may_lose, not_worth
 from compiler_lens.facts.measured.fix import NotTried, Observed, Offer, Trial, as_it_was
 from compiler_lens.facts.measured.in_python import (
+    NEARLY_ALL,
     compiles_inside,
     is_mark,
     kept_from_graphs,
@@ -29,7 +30,6 @@ RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 CLEARLY = 1.1  # times as many
 _MUCH = 1.4  # times as many operators
 _A_PART = 4  # and less: of what is in graphs as the program is, too little to count for much
-_NEARLY_ALL = 0.9
 _EACH = 16  # operators that take as long eagerly as a launch of a graph does, with its guards
 MANY = 4  # things that are broken: for fewer each offer is tried by itself, which shows what each does
 
@@ -97,7 +97,7 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
     is_chosen = compiles_inside(best.offers) and _A_PART * best.observed.operators >= first.operators
     for one in helping if left_to_python(best.offers) else ():
         new = [offer for offer in one.offers if offer not in best.offers]
-        is_all = one.observed.operators >= _NEARLY_ALL * first.operators
+        is_all = one.observed.operators >= NEARLY_ALL * first.operators
         takes = is_chosen and any(offer.gives_unknown or (offer.is_last_resort and not is_all) for offer in new)
         is_more = runs_less(best.offers, best.observed, one.observed)
         is_more |= compiles_inside(best.offers) and _is_worth_launches(one.observed, best.observed)

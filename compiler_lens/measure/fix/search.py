@@ -348,22 +348,20 @@ class Search:
 
     def _beyond(self, base: State) -> State | None:
         """Go on from what hurts more for now: it compiles clearly more, which has breaks of its own, and these end."""
-        made, broken = len(base.offers), base.observed.broken
+        made = len(base.offers)
         more = [
             self._states[trial.offers]
             for trial in self._tried
             if trial.offers[:made] == base.offers and compiles_beyond(trial.observed, base.observed)
             and not any(offer.is_last_resort for offer in trial.offers)
             and not {one.target.key for one in trial.offers[made:]} & trial.observed.broken
-            and broken
         ]  # fmt: skip
-        for state in sorted(more, key=lambda one: -one.observed.operators)[:1]:
-            found = state
-            while (better := self._round(found)) is not None:
-                found = better
-            if found is not state and self._is_better(found, base):
-                return found
-        return None
+        if not (more and base.observed.broken):
+            return None
+        begin = found = max(more, key=lambda one: one.observed.operators)
+        while (better := self._round(found)) is not None:
+            found = better
+        return found if found is not begin and self._is_better(found, base) else None
 
     def _holds(self, offers: tuple[Offer, ...]) -> bool:
         """Return whether some offers help, as far as it is known by now."""

@@ -91,11 +91,7 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
     whole = ast.copy_location(ast.If(branch.test, [*branch.body, *following], []), branch)
     whole.end_lineno, whole.end_col_offset = last.end_lineno, last.end_col_offset
     # what the early return gives is read after the rest
-    is_changed = early is not None and any(
-        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and loads(early, n.id)
-        for one in rest
-        for n in ast.walk(one)
-    )
+    is_changed = early is not None and any(loads(early, name) for one in rest for name in syntax.stored(one))
     side = None if is_changed else _side(replace(site, statement=whole, following=()), rest, "else")
     if side is None or not (side.names or is_value):
         return None

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed
-from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, loads, of_torch
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, loads, of_torch, stored
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = "`{every}` are all that `{labels}` may have there"
@@ -25,7 +25,7 @@ def each_class(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     name, labels, head = loop.target.id, _labels(loop.iter), site.head(loop)
     every = next(_tables(site, loop.body, name), "") if labels is not None else ""
-    if labels is None or not every or not head or any(name in _stored(one) for one in loop.body):
+    if labels is None or not every or not head or any(name in stored(one) for one in loop.body):
         return None
     if not dotted(labels) or len(site.loads(name)) != sum(len(loads(one, name)) for one in loop.body):
         return None
@@ -151,10 +151,6 @@ def _is_left_out(one: ast.stmt, name: str) -> bool:
         case ast.If(test=ast.Compare(left=left, comparators=[_]), body=[ast.Continue()], orelse=[]):
             return dotted(left) == name
     return False
-
-
-def _stored(one: ast.stmt) -> set[str]:
-    return {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _is_number_of(call: ast.Call, name: str) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.both import tensor_asked
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, loads, of_torch, targets
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, loads, of_torch, stored, targets
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = (
@@ -107,7 +107,7 @@ def _is_of_names(one: ast.stmt) -> bool:
 def _are_inner(site: Site, rest: Sequence[ast.stmt]) -> bool:
     """Whether what some statements assign is asked for in those after it alone, not in the next round."""
     for number, one in enumerate(rest):
-        for name in {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}:
+        for name in stored(one):
             inner = [n for later in rest[number + 1 :] for n in loads(later, name)]
             again = any(name in targets(before) for before in rest[:number] if isinstance(before, ast.Assign))
             if len(site.loads(name)) != len(inner) and not again:

@@ -111,7 +111,7 @@ def _weighed(site: Site, cause: BreakCause, *, fill: str) -> Rewrite | None:
     before = (n for n in ast.walk(site.function) if isinstance(n, ast.Subscript) and n.lineno < site.statement.lineno)
     if any(mask.chooses(one.slice) for one in before):  # which is the one to begin with
         return None
-    if not mask.name and any(name in mask.names() for name in _stored(site.statement)):
+    if not mask.name and any(name in mask.names() for name in syntax.stored(site.statement)):
         mask = _Mask(mask.node, kept=site.free("kept"))
     statements = _until_unread(site, mask)
     with suppress(_NotRowsError):
@@ -150,10 +150,6 @@ def _chosen(site: Site) -> _Mask | None:
     return None
 
 
-def _stored(one: ast.stmt) -> set[str]:
-    return {n.id for n in ast.walk(one) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-
-
 def _are_places(value: ast.expr, statement: ast.stmt) -> bool:
     """Whether what is found is all places, in one dimension: `torch.where(m)[0]`, `m.nonzero().squeeze(-1)`."""
     match value:
@@ -176,8 +172,7 @@ def _until_unread(site: Site, mask: _Mask) -> list[ast.stmt]:
             last = number
             is_of_rows = any(isinstance(n, ast.Subscript) and mask.chooses(n.slice) for n in nodes)
             is_of_rows |= any(isinstance(n, ast.Name) and n.id in read - {mask.name} for n in nodes)
-            names = (n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-            read |= {*names} if is_of_rows else set()
+            read |= syntax.stored(one) if is_of_rows else set()
     return statements[: last + 1]
 
 

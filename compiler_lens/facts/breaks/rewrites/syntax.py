@@ -212,6 +212,11 @@ def _first_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def stored(node: ast.AST) -> set[str]:
+    """Return the names that are assigned in a statement, or in several under one."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
 def targets(assign: ast.Assign) -> list[str]:
     """Return the names that are assigned alone."""
     return [t.id for t in assign.targets if isinstance(t, ast.Name)]
