@@ -717,6 +717,25 @@ def test_what_the_function_counts_is_said_to_be_counted_whatever_else_it_is_used
     assert ("allow_unspec_int_on_nn_module" in cause.fix.change) is (made is not Scheduler)
 
 
+def test_torch_says_that_what_a_function_is_given_is_a_module():
+    """Nothing in the guard's own words shows it: torch's hint names the setting, and `dynamic=True` would do nothing."""
+    (cause,) = causes(recorded(lambda: given_a_module(Sliced())))
+    assert cause.subject == "model.calls"
+    assert cause.fix.setting.name == "torch._dynamo.config.allow_unspec_int_on_nn_module"
+    assert "dynamic=True" not in cause.fix.change
+    with torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True):
+        assert sum(one.count for one in causes(recorded(lambda: given_a_module(Sliced())))) < cause.count
+
+
+def given_a_module(model):
+    def step(model, x):
+        return model(x) + 1
+
+    step = torch.compile(step, backend="eager")
+    for _ in range(5):
+        step(model, torch.ones(9))
+
+
 def test_the_setting_that_torch_names_is_said_and_to_be_tried_where_it_may_help():
     (cause,) = causes(recorded(lambda: called(Alternating())))
     assert "is a key of a list or dict" in cause.fix.why

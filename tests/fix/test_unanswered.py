@@ -576,3 +576,64 @@ def test_it_is_not_offered_where_another_run_compiles_more_of_the_file(
     text = f"{TEXT}\n\ndef predicting(model):\n    return torch.compile(model.logits)\n"
     splits = splits_offered(text, tmp_path, monkeypatch)
     assert not [one for one in splits if isinstance(one.edit, Split) and one.edit.collected]
+
+
+BY_NAME = (
+    HEAD
+    + """
+class Meter:
+    def __init__(self):
+        self.history = {}
+
+    def update(self, **kwargs):
+        for name, value in kwargs.items():
+            if isinstance(value, torch.Tensor):
+                value = value.item()
+            self.history.setdefault(name, []).append(value)
+"""
+    + MODEL.replace("Meter(CLASSES)", "Meter()").replace(
+        CALL,
+        "number = 0\n        for one in y:\n            number += one.sum()\n        "
+        "self.meter.update(loss=y.mean(), number=number, size=y.size(0))",
+    )
+)
+BY_NAME_CALL = "self.meter.update(loss=y.mean(), number=number, size=y.size(0))"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("isinstance(value, torch.Tensor)", "torch.is_tensor(value)"),
+        ("update(self, **kwargs)", "update(self, size, **kwargs)"),
+        ("update(self, **kwargs)", "update(self, *, size=1, **kwargs)"),
+        ("number = 0\n", "number = 0.5\n"),
+        ("number += one.sum()", "number = number + one.sum().item() / 2"),
+    ],
+)
+def test_what_is_given_by_name_is_told_by_name(old: str, new: str) -> None:
+    text = BY_NAME.replace(old, new)
+    better = split(text, FUNCTION, (BY_NAME_CALL,))
+    assert better is not None
+    assert "owner.update(loss=values[0], number=values[1], size=values[2])" in better
+    found, numbers = trained(better, "eager")
+    assert repr(found) == repr(trained(text, "")[0])
+    assert (numbers == (0, 0, 1)) == ("item() / 2" not in new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("number = 0\n", "number = x\n"),  # an argument: what it is does not show
+        ("number = 0\n", "number = [0]\n"),
+        ("for one in y:", "for number in y:"),
+        ("if isinstance(value, torch.Tensor):", "if isinstance(value, float):"),
+        ("value = value.item()", "value = value"),
+        ("number=number", "**{'number': number}"),
+        ("update(self, **kwargs):", "update(self, *kwargs):"),
+        ("append(value)", "append(kwargs)"),
+    ],
+)
+def test_what_may_be_more_than_a_number_does_not_wait(old: str, new: str) -> None:
+    assert old in BY_NAME
+    assert split(BY_NAME.replace(old, new), FUNCTION, (BY_NAME_CALL.replace(old, new),)) is None

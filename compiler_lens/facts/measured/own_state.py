@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -91,7 +92,7 @@ def evident_tensors(function: ast.FunctionDef) -> frozenset[str]:
 
 
 def run_with(
-    tree: ast.Module, owner: ast.ClassDef, function: ast.FunctionDef, kinds: Sequence[Kind]
+    tree: ast.Module, owner: ast.ClassDef, function: ast.FunctionDef, kinds: Mapping[str, Kind]
 ) -> frozenset[ast.FunctionDef]:
     """Return a method, and those that it calls, if it only keeps books in what its object owns; else nothing.
 
@@ -99,7 +100,7 @@ def run_with(
         tree: the file's.
         owner: the class.
         function: the method.
-        kinds: what it is given, but for its object.
+        kinds: what it is given, by its parameters.
     """
     found = _run_with(tree, owner, function, kinds, ()) if _is_simple(tree, owner) else frozenset[ast.FunctionDef]()
     is_owned = all(_is_owned(tree, owner, name, found) for name in attributes_of(found))
@@ -169,25 +170,25 @@ def _run_with(
     tree: ast.Module,
     owner: ast.ClassDef,
     function: ast.FunctionDef,
-    kinds: Sequence[Kind],
+    kinds: Mapping[str, Kind],
     outer: tuple[ast.FunctionDef, ...],
 ) -> frozenset[ast.FunctionDef]:
     own, arguments = parameters(function), function.args
-    is_plain = own[:1] == ("self",) and not (arguments.vararg or arguments.kwarg) and function not in outer
+    is_plain = own[:1] == ("self",) and not arguments.vararg and function not in outer
     marks = {dotted(getattr(one, "func", one)) for one in function.decorator_list}
     defaults = [*arguments.defaults, *filter(None, arguments.kw_defaults)]
     if not is_plain or not marks <= _GRAD_MODES or not all(isinstance(one, ast.Constant) for one in defaults):
         return frozenset()
-    given = dict(zip(own[1:], kinds, strict=False))
-    start = {**_constants(tree), **dict.fromkeys(own[1:], Kind.PLAIN), **given}
+    start = {**_constants(tree), **dict.fromkeys(own[1:], Kind.PLAIN), **kinds}
     giving = _giving(tree, owner, function, (*outer, function))
-    first = Known(tree, owner, start, function, frozenset(one.name for one, _ in giving))
-    known = replace(first, names=_names(first, function))
+    read = _AsNumbers().visit(copy.deepcopy(function))
+    first = Known(tree, owner, start, read, frozenset(one.name for one, _ in giving))
+    known = replace(first, names=_names(first, read))
     found = {function, *(inner for _, several in giving for inner in several)}
-    for one in function.body:
+    for one in read.body:
         for call in _own_calls(known, one):
             inner = methods_of(owner)[called(call)]
-            more = _run_with(tree, owner, inner, [_kind(known, n) for n in call.args], (*outer, function))
+            more = _run_with(tree, owner, inner, _by_place(known, inner, call), (*outer, function))
             if not more or call.keywords:
                 return frozenset()
             found |= more
@@ -196,13 +197,54 @@ def _run_with(
     return frozenset(found)
 
 
+def _by_place(known: Known, function: ast.FunctionDef, call: ast.Call) -> Mapping[str, Kind]:
+    return dict(zip(parameters(function)[1:], (_kind(known, one) for one in call.args), strict=False))
+
+
+class _AsNumbers(ast.NodeTransformer):
+    """Gives a number that is taken of a tensor, if it is one (`if is_tensor(v): v = v.item()`), a name of its own."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for field in ("body", "orelse"):
+            several = getattr(node, field, None)
+            if isinstance(several, list):
+                setattr(node, field, list(_with_names(several)))
+        return super().generic_visit(node)
+
+
+def _with_names(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    renamed: dict[str, str] = {}
+    for one in statements:
+        for node in ast.walk(one):
+            if isinstance(node, ast.Name) and node.id in renamed:
+                node.id = renamed[node.id]
+        match one:
+            case ast.If(test=test, body=[ast.Assign(targets=[ast.Name(id=name)], value=value)], orelse=[]):
+                if _asks_for_tensor(test, name):
+                    renamed[name] = f"{name} as number"  # which no name can be
+                    either = ast.IfExp(test, value, ast.Name(name, ast.Load()))
+                    yield ast.copy_location(ast.Assign([ast.Name(renamed[name], ast.Store())], either), one)
+                    continue
+        yield one
+
+
+def _asks_for_tensor(test: ast.expr, name: str) -> bool:
+    """Return whether a test is whether a name is a tensor, and no more."""
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=of), kind], keywords=[]):
+            return of == name and dotted(kind) in {"Tensor", "torch.Tensor"}
+        case ast.Call(func=function, args=[ast.Name(id=of)], keywords=[]):
+            return of == name and dotted(function) == "torch.is_tensor"
+    return False
+
+
 def _giving(
     tree: ast.Module, owner: ast.ClassDef, function: ast.FunctionDef, outer: tuple[ast.FunctionDef, ...]
 ) -> Sequence[tuple[ast.FunctionDef, frozenset[ast.FunctionDef]]]:
     """Return the methods of its object that a method asks for a number, each with those that it calls."""
     asked = [n.func for n in ast.walk(function) if isinstance(n, ast.Call) and not n.args and not n.keywords]
     names = {n.attr for n in asked if isinstance(n, ast.Attribute) and dotted(n.value) == "self"}
-    found = [(one, _run_with(tree, owner, one, [], outer)) for name, one in methods_of(owner).items() if name in names]
+    found = [(one, _run_with(tree, owner, one, {}, outer)) for name, one in methods_of(owner).items() if name in names]
     return [(one, several) for one, several in found if several and _gives_number(tree, owner, one, outer)]
 
 
@@ -252,8 +294,23 @@ def _bound(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
                 yield from ((target, value) for target in targets)
             case ast.AnnAssign(target=target, value=ast.expr() as value) | ast.AugAssign(target=target, value=value):
                 yield target, value
+            case ast.For(target=ast.Tuple(elts=[key, value]), iter=several) if given := _given_by_name(
+                function, several
+            ):
+                yield from ((key, ast.Constant("")), (value, given))
             case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
                 yield target, value
+
+
+def _given_by_name(function: ast.FunctionDef, node: ast.expr) -> ast.Name | None:
+    """Return the name of all that a function is given by other keywords than its parameters, if that is looped over."""
+    rest = function.args.kwarg
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name) as given, attr="items"), args=[]) if (
+            rest and name == rest.arg
+        ):
+            return given
+    return None
 
 
 # -- statements
@@ -333,6 +390,10 @@ def _kind(known: Known, node: ast.expr) -> Kind:  # noqa: PLR0911 -- one for eac
         case ast.Subscript(value=owner, slice=index):
             kind, by = _kind(known, owner), _kind(known, index)
             return Kind.UNKNOWN if kind is Kind.PLAIN and by > Kind.ARRAY else max(kind, by)
+        case ast.Call() if (several := _given_by_name(known.function, node)) is not None:
+            return _kind(known, several)
+        case ast.IfExp(test=test, body=body, orelse=ast.Name(id=name)) if _asks_for_tensor(test, name):
+            return _kind(known, body) if known.names.get(name) in (Kind.PLAIN, Kind.TENSOR) else Kind.UNKNOWN
         case ast.Call(args=args, keywords=keywords):
             given = [_kind(known, one) for one in (*args, *(one.value for one in keywords))]
             is_known = Kind.UNKNOWN not in given and all(one.arg not in (None, "out", "inplace") for one in keywords)
@@ -416,7 +477,7 @@ def _attributes(tree: ast.AST) -> tuple[_Values, Mapping[str, set[ast.Attribute]
     stored: Mapping[str, set[ast.Attribute]] = defaultdict(set)
     added = {n.target for n in ast.walk(tree) if isinstance(n, ast.AugAssign)}
     for node in ast.walk(tree):
-        for one, value in _assigned(node):
+        for one, value in assigned(node):
             if isinstance(one, ast.Attribute):
                 values[one.attr].append((one, value))
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node not in added:
@@ -424,7 +485,7 @@ def _attributes(tree: ast.AST) -> tuple[_Values, Mapping[str, set[ast.Attribute]
     return values, stored
 
 
-def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+def assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, nodes_in, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import Function, called, dotted, parameters
@@ -28,6 +29,7 @@ from compiler_lens.facts.measured.collected import (
 from compiler_lens.facts.measured.own_state import (
     OF_CONTAINERS,
     Kind,
+    assigned,
     attributes_of,
     changing,
     class_around,
@@ -52,6 +54,13 @@ class Given(Struct, frozen=True):
     kept: str
     made: str  # of that `{value}`
     kind: Kind
+    parameter: str = ""
+    keyword: str = ""  # as which it is given; empty: by its place
+
+    @property
+    def argument(self) -> str:
+        """What Python writes of it."""
+        return f"{self.keyword}={self.made}" if self.keyword else self.made
 
 
 class Call(Struct, frozen=True):
@@ -125,14 +134,14 @@ def waiting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     if tree and line and _waits_already(tree, line):
         return text, []
     found = _found(text, tree, line, name) if tree and line else None
-    if tree is None or found is None or len({tuple(one.made for one in given) for given in found.given}) != 1:
+    if tree is None or found is None or len({tuple(one.argument for one in given) for given in found.given}) != 1:
         return None
     if _is_used_within(found, text, tree, name):
         return None
     added = free("added", identifiers([tree]))
     there = identifiers(one for key, one in named_functions(text) if key == name)
     taken, owner, values = free("taken", there), free("owner", there), free("values", there)
-    made = ", ".join(one.made.format(value=f"{values}[{i}]") for i, one in enumerate(found.given[0]))
+    made = ", ".join(one.argument.format(value=f"{values}[{i}]") for i, one in enumerate(found.given[0]))
     return _written(found, added), [
         taking(added, taken),
         f"for {owner}, {values} in {taken}:",
@@ -253,15 +262,25 @@ def _later(tree: ast.Module, calls: Sequence[Call]) -> Later | None:
     if any(one is None for one in given):
         return None
     known = [one for one in given if one is not None]
-    kinds = [max(several) for several in zip(*([one.kind for one in each] for each in known), strict=True)]
+    kinds = _kinds(one for each in known for one in each)
     functions = run_with(tree, calls[0].owner, calls[0].method, kinds)
     return Later(calls, known, functions) if functions else None
+
+
+def _kinds(given: Iterable[Given]) -> Mapping[str, Kind]:
+    """Return what each parameter may be, by all that is given for it."""
+    found: dict[str, Kind] = {}
+    for one in given:
+        found[one.parameter] = max(one.kind, found.get(one.parameter, Kind.PLAIN))
+    return found
 
 
 def _stands_alone(call: Call) -> bool:
     site = call.site
     is_whole = isinstance(site.statement, ast.Expr) and site.statement.value is call.node
-    is_plain = not call.node.keywords and not any(isinstance(one, ast.Starred) for one in call.node.args)
+    is_plain = all(one.arg for one in call.node.keywords) and not any(
+        isinstance(n, ast.Starred) for n in call.node.args
+    )
     return (
         is_whole and is_plain and has_lines(site, site.statement)
         and all(isinstance(one, _AROUND) for one in site.around) and site.function is not call.method
@@ -270,21 +289,32 @@ def _stands_alone(call: Call) -> bool:
 
 def _given(tree: ast.Module, call: Call) -> Sequence[Given] | None:
     """Return what a call gives; None if that may be something else when it is made."""
-    own, evident = parameters(call.method)[1:], evident_tensors(call.method)
-    if len(call.node.args) > len(own) or any(not gives_a_value(call.site, n) for n in _inner(call)):
+    evident, handed = evident_tensors(call.method), _handed_in(call)
+    if handed is None or any(not gives_a_value(call.site, n) for _, _, one in handed for n in ast.walk(one)):
         return None
     found: list[Given] = []
-    for name, node in zip(own, call.node.args, strict=False):
+    for name, keyword, node in handed:
         is_key = isinstance(node, (ast.Name, ast.Attribute)) and _is_key(tree, call.method, name)
         one = _one_given(tree, call.site, node, is_tensor=name in evident, is_key=is_key)
         if one is None:
             return None
-        found.append(one)
+        found.append(replace(one, parameter=name, keyword=keyword))
     return found
 
 
-def _inner(call: Call) -> Iterator[ast.AST]:
-    return (n for one in call.node.args for n in ast.walk(one))
+def _handed_in(call: Call) -> Sequence[tuple[str, str, ast.expr]] | None:
+    """Return for each argument its parameter, and the keyword that it has; None where one has no parameter."""
+    arguments, node = call.method.args, call.node
+    by_place = [one.arg for one in (*arguments.posonlyargs, *arguments.args)][1:]
+    by_name = {one.arg for one in (*arguments.args, *arguments.kwonlyargs)}
+    rest = arguments.kwarg.arg if arguments.kwarg else ""
+    names = [(one.arg if one.arg in by_name else rest, one.arg or "", one.value) for one in node.keywords]
+    if len(node.args) > len(by_place) or not all(name for name, _, _ in names):
+        return None
+    return [
+        *((name, "", one) for name, one in zip(by_place, node.args, strict=False)),
+        *((str(n), k, v) for n, k, v in names),
+    ]
 
 
 def _one_given(tree: ast.Module, site: Site, node: ast.expr, *, is_tensor: bool, is_key: bool) -> Given | None:
@@ -296,9 +326,44 @@ def _one_given(tree: ast.Module, site: Site, node: ast.expr, *, is_tensor: bool,
             return Given(f"{site.atom(of)}{snapshot}", f"{name}({{value}})", Kind.PLAIN)
     if not is_tensor and (is_key or _is_number(tree, site, node)):
         return Given(site.source(node), "{value}", Kind.PLAIN)
-    if isinstance(node, _LITERALS) or not (is_tensor or site.is_tensor(node)):
+    is_sure = is_tensor or site.is_tensor(node)
+    if isinstance(node, _LITERALS) or not (is_sure or (isinstance(node, ast.Name) and _is_computed(site, node, ()))):
         return None
-    return Given(f"{site.atom(node)}{snapshot}", "{value}", Kind.TENSOR)
+    if is_sure or not isinstance(node, ast.Name):
+        return Given(f"{site.atom(node)}{snapshot}", "{value}", Kind.TENSOR)
+    # A number, or a tensor, as other lines decide.
+    kept = f"{node.id}{snapshot} if {site.torch}.is_tensor({node.id}) else {node.id}"
+    return Given(kept, "{value}", Kind.TENSOR)
+
+
+def _is_computed(site: Site, node: ast.expr, outer: tuple[str, ...]) -> bool:
+    """Return whether an expression is a number or a tensor, by all that its function gives to the names in it."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, (int, float))
+        case ast.Name(id=name):
+            values = _values_of_name(site, name)
+            is_own = site.function is not None and name not in parameters(site.function)
+            is_known = bool(values) and is_own and name not in outer
+            return name in outer or (is_known and all(_is_computed(site, one, (*outer, name)) for one in values))
+        case ast.BinOp(left=left, right=right):
+            return any(_is_computed(site, one, outer) for one in (left, right))
+        case ast.UnaryOp(operand=operand):
+            return _is_computed(site, operand, outer)
+        case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
+            return True
+    return site.is_tensor(node)
+
+
+def _values_of_name(site: Site, name: str) -> Sequence[ast.expr]:
+    """Return what a function gives to a name; nothing where that does not all show."""
+    nodes = list(ast.walk(site.function or site.statement))
+    stored = {n for n in nodes if isinstance(n, ast.Name) and n.id == name and _is_stored(n)}
+    added = [(n.target, n.value) for n in nodes if isinstance(n, ast.AugAssign)]
+    found = {
+        target: value for target, value in (*added, *(pair for n in nodes for pair in assigned(n))) if target in stored
+    }
+    return list(found.values()) if len(found) == len(stored) else []
 
 
 def _is_key(tree: ast.Module, method: ast.FunctionDef, name: str) -> bool:

@@ -35,6 +35,7 @@ _PRESENCE = re.compile(r"[\w.]+\((.+), '?([^,']+)'?\)\Z")
 _UNEQUAL = re.compile(r"(\w+) != (-?\d+)\Z")
 _CONSTANTS = frozenset(("None", "True", "False"))
 _SELF = re.compile(r"self\b")
+_INT_OF_MODULE = "allow_unspec_int_on_nn_module"  # which torch's hint names for it, and for nothing else
 _IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
 _UNEXPECTED = "Unexpected recompilation: "  # get_guard_fail_reason_helper() in torch/_dynamo/guards.py
@@ -402,7 +403,7 @@ def _value_class(failure: GuardFailure, name: str, value: str, names: Names) -> 
     if names.is_captured(root):
         return _C.CLOSURE
     if path and "." in path[0]:
-        return _attribute(name, failure.source)
+        return _attribute(name, failure.source, failure.hint)
     if value in {"True", "False", "None", "not None"}:
         return _C.BOOL_OR_NONE
     if value.startswith((">= ", "<= ")) or _NUMBER.match(value):
@@ -412,6 +413,7 @@ def _value_class(failure: GuardFailure, name: str, value: str, names: Names) -> 
     return _C.STRING_ARGUMENT if value[:1] in {"'", '"'} else _C.OTHER
 
 
-def _attribute(name: str, source: str) -> CauseClass:
-    """Of a module, as far as its name shows, or of another object."""
-    return _C.MODULE_ATTRIBUTE if _SELF.match(name) or _IN_MODULE.search(source) else _C.OBJECT_ATTRIBUTE
+def _attribute(name: str, source: str, hint: str = "") -> CauseClass:
+    """Of a module, as far as its name or torch's hint shows, or of another object."""
+    is_in_module = _SELF.match(name) or _IN_MODULE.search(source) or _INT_OF_MODULE in hint
+    return _C.MODULE_ATTRIBUTE if is_in_module else _C.OBJECT_ATTRIBUTE

@@ -107,9 +107,14 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
 
 
 def compiles_beyond(more: Observed, base: Observed) -> bool:
-    """Return whether clearly more runs in graphs, and in fewer of them, whatever breaks in what is compiled now."""
+    """Return whether clearly more runs in graphs, and in fewer of them, or as much in half of them.
+
+    Whatever breaks in what is compiled now.
+    """
     is_right = not more.error and more.results is Results.EQUAL
-    return is_right and more.operators >= _MUCH * base.operators and more.launches < base.launches
+    is_more = more.operators >= _MUCH * base.operators and more.launches < base.launches
+    is_whole = more.operators >= NEARLY_ALL * base.operators and 2 * more.launches <= base.launches
+    return is_right and (is_more or is_whole)
 
 
 def _is_worth_launches(more: Observed, fewer: Observed) -> bool:

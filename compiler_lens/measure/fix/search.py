@@ -460,7 +460,19 @@ class Search:
         begin = self._state_with(made) if made else None
         if begin is not None and not begin.observed.parts:
             begin = self._without_eager(begin)
-        return any(self._is_better_in_parts(one, before) for one in (begin, self._first) if one is not None)
+        begins = (begin, self._most_compiled(begin or self._first), self._first)
+        return any(self._is_better_in_parts(one, before) for one in begins if one is not None)
+
+    def _most_compiled(self, base: State) -> State | None:
+        """Return what compiles clearly more than a state, or in far fewer graphs, though it may break as often."""
+        more = [
+            one
+            for one in self._states.values()
+            if compiles_beyond(one.observed, base.observed)
+            and not any(offer.is_last_resort or offer.edit in self._failed for offer in one.offers)
+            and not self._is_refuted(one.offers)
+        ]
+        return max(more, key=lambda one: (one.observed.operators, -one.observed.launches), default=None)
 
     def _state_with(self, offers: tuple[Offer, ...]) -> State | None:
         """Return the program with these offers alone, which is tried now if it was not."""

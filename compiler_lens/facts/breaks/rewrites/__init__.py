@@ -17,6 +17,7 @@ from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.kept_numbers import kept_as_double, kept_in_tensor
 from compiler_lens.facts.breaks.rewrites.lists import masked_list
+from compiler_lens.facts.breaks.rewrites.looked_up import looked_up
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
 from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled, gone_on_for_none, shortcut
 from compiler_lens.facts.breaks.rewrites.put_off import allows
@@ -120,6 +121,7 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
 }
 # The same, where no rewrite is known to be right.
 _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
+    (looked_up,),
     (each_class,),
     (window,),
     (named_elements,),
@@ -134,7 +136,7 @@ _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
         (each_class,), (weighed,), (weighed_and_filled,), (weighed_and_ones,), (named_elements,),
     ),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
-    "Tensor.tolist() with non-integer tensor": ((each_class,), (named_elements,)),
+    "Tensor.tolist() with non-integer tensor": ((looked_up,), (each_class,), (named_elements,)),
     "Data dependent operator": _NUMBERS,
 }  # fmt: skip
 _GUESSES_BY_WORDS: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
