@@ -144,6 +144,8 @@ def _fixed(program: Program, args: argparse.Namespace) -> str:
         with writing(args.patch), Path(args.patch).open("x", encoding="utf-8", newline="") as file:
             file.write(fix.patch)
         _say(f"patch written; make it with: {patch_command(fix, args.patch)}")
+    elif args.patch:
+        _say(f"no patch: {args.patch} was not written")
     recording = Path(args.beside) if args.beside else _recording_of(program, fix)
     if recording:
         _say(f"kept for show and report of {recording.name} in {save_tried(fix.of_each, recording)}")

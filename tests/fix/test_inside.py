@@ -491,7 +491,14 @@ def test_parts_that_leave_nearly_all_in_graphs_are_better_than_what_compiles_a_g
 
 @pytest.mark.parametrize(
     ("ops", "launches", "error", "is_beyond"),
-    [(150, 9, "", True), (150, 10, "", False), (120, 5, "", False), (150, 9, "it raises", False)],
+    [
+        (150, 9, "", True),
+        (150, 10, "", False),
+        (120, 6, "", False),
+        (90, 5, "", True),
+        (80, 5, "", False),
+        (150, 9, "it raises", False),
+    ],
 )
 def test_what_compiles_clearly_more_may_break_elsewhere(
     ops: int, launches: int, error: str, *, is_beyond: bool

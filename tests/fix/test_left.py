@@ -593,7 +593,10 @@ def test_what_has_better_figures_and_is_not_built_upon_says_why(
     refused = trial(offer, seen=with_it)
     assert tried_for(refused) == {offer: came}
     text = said(Fix(FIRST, (refused,)))
-    assert "Nothing that was tried is built upon, also what ends graph breaks or recompiles: - change 1: fewer" in text
+    assert (
+        "There is no patch. What was tried and ends graph breaks or recompiles is not built upon: - change 1: fewer"
+        in text
+    )
     assert words in text
     assert "helps without a change" not in text
     assert "makes nothing more compile" not in text

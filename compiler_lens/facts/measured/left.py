@@ -17,11 +17,13 @@ from compiler_lens.facts.measured.fix import Fix, NotTried, Observed, Offer, Tar
 from compiler_lens.facts.overview.evidence import FrameFailed
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.causes import RecompileCause
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Results, SourceLine
 from compiler_lens.recording.own_files import slashed
 
 _LINE = re.compile(r"(\bline |\.py:)(\d{1,9})")  # in what is said of recompiles
+_OF_RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 
 
 class Came(Enum):
@@ -80,6 +82,26 @@ def what_is_left(fix: Fix) -> tuple[Left, ...]:
         this = Left(replace(target, at=at), finding, cause, why, _offers(target, fix), _is_written(target, fix))
         found.setdefault((at and at.place, target.kind), this)
     return tuple(found.values())
+
+
+def behind(fix: Fix) -> tuple[SourceLine, ...]:
+    """Return the lines at which graphs broke in trials that came past what is left now: there they break next."""
+    last = fix.best.observed if fix.best else fix.first
+    made = {one.target.at for one in fix.best.offers} if fix.best else set()
+    known = {fix.as_it_was(one.at) for one in (*last.targets, *fix.first.targets)} | set(map(fix.as_it_was, made))
+    found: dict[object, SourceLine] = {}
+    for seen in (one.observed for one in fix.tried):
+        for target in seen.targets if not seen.error and seen.results is not Results.DIFFER else ():
+            at = fix.as_it_was(target.at)
+            if at and at not in known and target.kind not in _OF_RECOMPILES and _is_of_user(at, fix):
+                is_mended = (at.file, at.code.strip()) in last.computed
+                found.update({} if is_mended else {at.place: at})
+    return tuple(sorted(found.values(), key=lambda one: (one.file, one.line)))
+
+
+def _is_of_user(at: SourceLine, fix: Fix) -> bool:
+    """Return whether a line stands in the user's file as it is."""
+    return at.code.strip() in {line.strip() for line in fix.texts.get(at.file, "").split("\n")}
 
 
 def _is_written(target: Target, fix: Fix) -> bool:

@@ -11,11 +11,13 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import dotted
 from compiler_lens.facts.measured.called import function_named
-from compiler_lens.recording.source_text import first_line
+from compiler_lens.recording.model import Recording
+from compiler_lens.recording.source_text import first_line, sources
 
 _PASSED_OVER = "compiler.disable"
 # Of a function that torch.compile is given, `torch.compiler.disable` is taken off again: here it sees another one.
@@ -90,6 +92,34 @@ def as_written(edit: Inside, texts: _Texts) -> _Texts | None:
     dropped |= {n for n in range(first, last) if lines[n].strip() == _AROUND or lines[n].endswith(f".{_PASSED_OVER}")}
     texts = {**texts, edit.file: "\n".join(one for n, one in enumerate(lines) if n not in dropped)}
     return _replaced(edit, texts, _tried(edit), _first_argument(edit.call)) if edit.call else texts
+
+
+def without_around(recording: Recording, texts: _Texts) -> Recording:
+    """Return a recording without what calls a function that is passed over only while a change is tried.
+
+    Args:
+        recording: a run with texts of `with_inside`.
+        texts: the user's files, as they were before.
+    """
+    known = sources(recording)
+    ids = {
+        one.compile_id
+        for one in recording.compilations
+        if _is_around(known.line(one.file, one.line), texts.get(one.file, ""))
+    }
+    if not ids:
+        return recording
+    return replace(
+        recording,
+        compilations=tuple(one for one in recording.compilations if one.compile_id not in ids),
+        graph_breaks=tuple(one for one in recording.graph_breaks if one.compile_id not in ids),
+        recompiles=tuple(one for one in recording.recompiles if one.compile_id not in ids),
+    )
+
+
+def _is_around(line: str, text: str) -> bool:
+    begin, end = _CALLING.split("{}")
+    return begin in line and end in line and line.strip() not in text
 
 
 def is_given(mark: ast.expr) -> bool:

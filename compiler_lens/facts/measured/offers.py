@@ -25,6 +25,7 @@ from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.ahead import is_check, set_ahead
 from compiler_lens.facts.measured.along import along
+from compiler_lens.facts.measured.any_size import for_any_size
 from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.bookkeeping import (
     draws,
@@ -571,6 +572,7 @@ def _of_recompile(
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     offers += [Offer(target, lines, price) for lines, price in in_tensor(cause, known, own)]
     offers += [Offer(target, lines, ADDED) for lines in added(cause, known, own)]
+    offers += [Offer(target, lines, price) for lines, price in for_any_size(cause, known, own)]
     offers += [Offer(target, lines, BY_OPERATOR) for lines in by_operator(cause, pins, known, own)]
     if cause.line and own.owns(cause.line.file):  # a size in a key is what torch tells of, not the dict
         memo = unmemoized(cause.line, known)

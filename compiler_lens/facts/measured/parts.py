@@ -207,11 +207,17 @@ def _part(function: ast.FunctionDef, body: Sequence[ast.stmt], first: int, last:
 
 def _is_worth(statements: Sequence[ast.stmt], own: AbstractSet[str]) -> bool:
     """Whether statements compute enough for a graph, as far as the text shows."""
+    statements = [one for one in statements if not _is_for_later(one)]
     calls = [call for one in statements for call in calls_in(one) if called(call) not in _NO_GRAPH]
     calls = [call for call in calls if dotted(call.func) not in own]
     operators = [n for one in statements for n in ast.walk(one) if isinstance(n, (ast.BinOp, ast.Compare))]
     is_layer = any(dotted(call.func).startswith("self.") for call in calls)
     return bool(calls) and (is_layer or len(calls) + len(operators) >= _LEAST)
+
+
+def _is_for_later(one: ast.stmt) -> bool:
+    """Whether a statement does something else where it is compiled: it only keeps what Python has to do."""
+    return isinstance(one, ast.If) and any(called(call) == "is_compiling" for call in calls_in(one.test))
 
 
 def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:

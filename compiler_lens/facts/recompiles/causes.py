@@ -121,7 +121,8 @@ def cause_of(
     named = Named(kind, subject, function.name, values, known.first, known.uses, at.line if at else None, message)
     return RecompileCause(
         kind, subject, known.changes, worded(fix, named), known.writes or known.pinned or known.line, known.seconds,
-        known.most <= fix.free, known.follows, known.objects, known.is_serving, pinned=known.pinned,
+        known.most <= fix.free and not _is_pinned_again(group, known, facts), known.follows, known.objects,
+        known.is_serving, pinned=known.pinned,
         may_change=known.may_change,
     )  # fmt: skip
 
@@ -193,6 +194,13 @@ def _pinned(group: Sequence[Decided], facts: Facts) -> SourceLine | None:
         values = facts.values.get(decided.recompile.compile_id, EntryValues())
         found.append(values.pins.get(decided.failed.key))
     return found[-1] if found and None not in found else None
+
+
+def _is_pinned_again(group: Sequence[Decided], known: Known, facts: Facts) -> bool:
+    """Return whether a size was a symbol before, and was pinned then, too: each other size is one more compilation."""
+    entries = (facts.epochs.entry(one.recompile, one.failure) for one in group if known.pinned and one.failure)
+    keys = {one.failed.key for one in group}
+    return any(keys & facts.values.get(entry, EntryValues()).pins.keys() for entry in entries)
 
 
 def _objects(group: Sequence[Decided], facts: Facts) -> int:

@@ -97,6 +97,8 @@ def chosen(  # noqa: PLR0913, PLR0917 -- what a fix is chosen by
         fix = others[_pinned_by(kind, known, group, facts)]
     elif kind in _SIZES and _is_static(known, facts) and not group[0].failed.subject.startswith(FROM_NUMPY):
         fix = others["size_as_asked"]
+    elif kind is CauseClass.ZERO_ONE and facts.is_within(known.changes[0].recompile.compile_id):
+        fix = others["zero_one_within"]
     else:
         fix = _of_values(kind, group, known, facts)
     is_int = all(change.old.lstrip("-").isdigit() for change in known.changes)

@@ -317,6 +317,7 @@ def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Ren
     dicts: dict[CompileId, set[str]] = {i: set() for i in wanted}
     lines: dict[CompileId, dict[str, SourceLine]] = {i: {} for i in wanted}
     pins: dict[CompileId, dict[str, SourceLine]] = {i: {} for i in wanted}
+    first: dict[tuple[CompileId, str], SourceLine] = {}  # that pinned a size to a value: others are pinned to be alike
     members = {str(member.address): member.name for member in recording.members}
     for guard in recording.guards:
         if guard.compile_id in wanted:
@@ -332,7 +333,7 @@ def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Ren
             if not symbol.specialized:
                 varying[symbol.compile_id].add(name)
             elif at := innermost_own(symbol.user_stack):
-                pins[symbol.compile_id][name] = at
+                pins[symbol.compile_id][name] = first.setdefault((symbol.compile_id, symbol.value), at)
     return {i: EntryValues(values[i], frozenset(varying[i]), frozenset(dicts[i]), lines[i], pins[i]) for i in wanted}
 
 

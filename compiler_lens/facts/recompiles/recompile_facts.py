@@ -65,6 +65,14 @@ class Facts(Struct, frozen=True):
     epochs: CompileEpoch
     names: Mapping[CompileId, Names] = field(default_factory=dict)  # of what took part in a recompile
     values: Mapping[CompileId, EntryValues] = field(default_factory=dict)
+    given: frozenset[tuple[str, int]] = frozenset()  # where what torch.compile got is defined; empty: not recorded
+
+    def is_within(self, compile_id: CompileId) -> bool:
+        """Return whether a compilation is of something that what torch.compile was given calls, or of its rest."""
+        compilation = self.compilations.get(compile_id)
+        at = (compilation.definition or compilation) if compilation else None
+        is_rest = compilation is not None and bool(compilation.resumes)
+        return bool(self.given) and at is not None and (is_rest or (at.file, at.line) not in self.given)
 
     def home(self, compile_id: CompileId) -> FunctionName:
         """Return the function that a compilation belongs to."""
@@ -127,7 +135,8 @@ def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covere
     breaks = grouped(recording.graph_breaks, lambda event: event.compile_id)
     of_dynamo = (graph for graph in recording.graphs if graph.stage is model.GraphStage.DYNAMO)
     graphs = grouped(of_dynamo, lambda graph: graph.compile_id)
-    facts = Facts(sources(recording), compilations, homes, frame_homes, breaks, graphs, epochs)
+    given = frozenset((site.defined.file, site.defined.line) for site in recording.sites)
+    facts = Facts(sources(recording), compilations, homes, frame_homes, breaks, graphs, epochs, given=given)
     names = _names(wanted, facts)
     values = entry_values(recording, frozenset(wanted), lambda i, text: readable(text, names[i]))
     return replace(facts, names=names, values=values)

@@ -197,6 +197,25 @@ def without(line: SourceLine | None, offer: Offer) -> Offer:
     return replace(offer, edit=replace(edit, lines=lines), may_lose=lost)
 
 
+def without_offer(offers: tuple[Offer, ...], other: Offer) -> tuple[Offer, ...]:
+    """Return some offers without another one; what divides the computing part of a function in two divides all of it.
+
+    That part is the function itself without the change that makes it two.
+    """
+    rest = tuple(one for one in offers if one is not other)
+    if not isinstance(other.edit, Split):
+        return rest
+    whole = other.edit.name
+    return tuple(_of_whole(one, f"{whole}{INNER}", whole, other.edit.file) for one in rest)
+
+
+def _of_whole(offer: Offer, part: str, whole: str, file: str) -> Offer:
+    edit = offer.edit
+    if not (isinstance(edit, Apart) and edit.name == part and edit.file == file):
+        return offer
+    return replace(offer, edit=replace(edit, name=whole), price=offer.price.replace(f"`{part}`", f"`{whole}`"))
+
+
 def fewer(offer: Offer) -> Iterator[Offer]:
     """Yield a change that compiles several functions by themselves without each of them."""
     edit = offer.edit

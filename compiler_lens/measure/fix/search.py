@@ -34,6 +34,7 @@ from compiler_lens.measure.fix.choices import (
     stands_in,
     unknowns,
     without,
+    without_offer,
 )
 from compiler_lens.recording.model import Results
 
@@ -561,7 +562,7 @@ class Search:
         self._expect_each(self._first, _without_each(best, needless))
         for number, offer in enumerate(needless, 1):
             self._ahead -= 1
-            rest = tuple(one for one in less.offers if one is not offer)
+            rest = without_offer(less.offers, offer)
             found = self._try(self._first, rest) if rest else None
             if found is not None and self._is_as_good(found, less):
                 less = self._tried[self._place(found.offers)]
@@ -867,4 +868,4 @@ def _suspects(refuted: Trial) -> Iterable[Offer]:
 
 
 def _without_each(trial: Trial, needless: Iterable[Offer]) -> Iterable[tuple[Offer, ...]]:
-    return (tuple(one for one in trial.offers if one is not offer) for offer in needless)
+    return (without_offer(trial.offers, offer) for offer in needless)

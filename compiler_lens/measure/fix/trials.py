@@ -27,7 +27,7 @@ from compiler_lens.facts.measured.fix import (
     as_it_was,
     together,
 )
-from compiler_lens.facts.measured.marked_inside import Inside, as_written
+from compiler_lens.facts.measured.marked_inside import Inside, as_written, without_around
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import (
     Counted,
@@ -558,7 +558,7 @@ class _Runs:
         return self._compiled
 
     def _noted(self, seen: Observed, recording: Recording) -> Observed:
-        self._recordings.append((seen, recording))
+        self._recordings.append((seen, without_around(recording, self._texts)))
         return seen
 
     def _recording_of(self, seen: Observed) -> Recording:
@@ -574,10 +574,10 @@ class _Runs:
         return replace(seen, offers=found.offers)
 
     def _seen(self, ended: Ended) -> Observed:
-        outcome = ended.outcome
-        seen = observed(ended.recording, self._asked.own, self._called, self._loaded)
+        outcome, recording = ended.outcome, without_around(ended.recording, self._texts)
+        seen = observed(recording, self._asked.own, self._called, self._loaded)
         # As the program as it is, it computes something else for as long as compiled code draws other numbers.
-        is_comparable = not (self._is_of_numpy and draws_of_numpy(ended.recording))
+        is_comparable = not (self._is_of_numpy and draws_of_numpy(recording))
         is_known = bool(self._reference) and (is_comparable or outcome.results is Results.EQUAL)
         return replace(
             seen,
@@ -589,7 +589,7 @@ class _Runs:
             error=outcome.error,
             error_line=outcome.error_line,
             calls=outcome.calls,
-            at_each_call=at_each_call(ended.recording, outcome.calls_of, seen.recompiled),
+            at_each_call=at_each_call(recording, outcome.calls_of, seen.recompiled),
             operators=outcome.operators,
             launches=outcome.launches,
         )

@@ -23,7 +23,7 @@ from compiler_lens.facts.measured.fix import (
     Trial,
     together,
 )
-from compiler_lens.facts.measured.in_python import compiles_inside, left_to_python
+from compiler_lens.facts.measured.in_python import compiles_inside, kept_from_graphs, left_to_python
 from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
 from compiler_lens.facts.measured.marked_inside import Inside
 from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, OtherInputs, Sides, Untried, Way
@@ -613,7 +613,7 @@ def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         how = ": it still raises" if raises else " without a change of the results"
         yield paragraph(f"Nothing that was tried helps{how}.")
         return
-    yield paragraph("Nothing that was tried is built upon, also what ends graph breaks or recompiles:")
+    yield paragraph("There is no patch. What was tried and ends graph breaks or recompiles is not built upon:")
     for one in refused:
         made = [numbers[offer.edit] for offer in one.trial.offers]
         which = f"change{'s' if len(made) > 1 else ''} {together(made)}"
@@ -747,7 +747,7 @@ def _in_graphs(first: Observed, best: Trial) -> str:
     if first.figures is None or (first.operators == after.operators and not stay):
         return python
     said = f"{python}, operators that run in graphs {number(first.operators)} → {number(after.operators)}"
-    if stay and after.operators < first.operators:
+    if kept_from_graphs(best.offers) and after.operators < first.operators:
         said += f" ({number(round(100 * (1 - after.operators / first.operators)))} % of them run eagerly then)"
     if first.launches != after.launches:
         said += f", runs of graphs {number(first.launches)} → {number(after.launches)}"

@@ -13,7 +13,7 @@ from compiler_lens.facts.measured.each_call import AtEachCall
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
 from compiler_lens.facts.measured.in_python import function_of
-from compiler_lens.facts.measured.left import Came, Left, TriedFor
+from compiler_lens.facts.measured.left import Came, Left, TriedFor, behind
 from compiler_lens.facts.overview.eager import Extent, Reason
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.groups import grouped
@@ -23,6 +23,7 @@ from compiler_lens.views.parts import At, Part, Span, Tone, code, coded, quiet, 
 from compiler_lens.views.text import joined, one_line, plural
 
 _SHOWN = 8  # of what is left, and of functions
+_NEXT = 6  # lines behind them
 _CAUSES = 4  # of recompiles, for one function
 _LINES = 4  # of a sketch
 _REASONS: Mapping[NotTriedBecause, str] = {
@@ -90,8 +91,21 @@ def left_blocks(fix: Fix, left: tuple[Left, ...], numbers: Mapping[Edit, int]) -
         yield from _of_one_line([one for _, one in several], numbers)
     if len(places) > _SHOWN:
         yield line(quiet(f"… {plural(len(places) - _SHOWN, 'more place')}"), indent=2)
+    if any(one.cause is None for one in left):
+        yield from _behind(fix)
     for package in dict.fromkeys(one.not_tried.package for one in left if one.not_tried and one.not_tried.package):
         yield paragraph(f"To try changes of copies of {package}, for a patch: --include {package}", tone=Tone.QUIET)
+
+
+def _behind(fix: Fix) -> Iterator[Block]:
+    """Name the lines at which graphs break once the others are mended, as far as trials came."""
+    found = behind(fix)
+    if found:
+        yield paragraph("Once these are mended, graphs break next, as trials show, at:")
+    for at in found[:_NEXT]:
+        yield line(At(at, Tone.STRONG), "  ", code(one_line(at.code, 120)), indent=2)
+    if len(found) > _NEXT:
+        yield line(quiet(f"… {plural(len(found) - _NEXT, 'more line')}"), indent=2)
 
 
 def _line_of(numbered: tuple[int, Left]) -> object:
