@@ -451,9 +451,9 @@ def test_what_takes_nothing_for_granted_is_better_than_more_in_graphs_that_does(
     first = replace(shown(9, 9), results=Results.UNKNOWN, inside=(one,))
     first = replace(first, offers=(unknown,))
     outcomes = {
-        frozenset({one.edit}): shown(1, ops=40, launches=2, kept=1),
+        frozenset({one.edit}): shown(1, ops=60, launches=2, kept=1),
         frozenset[Edit]({setting}): shown(2, ops=100, launches=2),
-        frozenset[Edit]({setting, one.edit}): shown(2, ops=40, launches=2, kept=1),
+        frozenset[Edit]({setting, one.edit}): shown(2, ops=60, launches=2, kept=1),
     }
     found, _ = found_by(first, outcomes)
     assert found.best is not None
@@ -482,11 +482,26 @@ def test_parts_that_leave_nearly_all_in_graphs_are_better_than_what_compiles_a_g
     one = by_itself("net")
     parts = Offer(BREAK, Apart(FILE, "step", ("books(x)",)), is_last_resort=True, keeps_computed=True, is_final=True)
     first = shown(4, 4, launches=30)
-    best = Trial((one,), {}, None, shown(1, ops=30, launches=9, kept=1), helps=True)
+    best = Trial((one,), {}, None, shown(1, ops=60, launches=9, kept=1), helps=True)
     other = Trial((parts,), {}, None, shown(0, ops=ops, launches=10), helps=True)
     assert list(runs_more(best, (best, other), first)) == [other] * is_better
     unknown = replace(parts, edit=Setting("torch._dynamo.config.capture_scalar_outputs = True"))
     assert not list(runs_more(best, (replace(other, offers=(unknown,)),), first))
+
+
+@pytest.mark.parametrize(
+    ("breaks", "recompiles", "launches", "is_better"),
+    [(4, 8, 10, True), (5, 8, 10, False), (4, 9, 10, False), (4, 8, 16, False)],
+)
+def test_what_compiles_less_than_half_gives_way_to_what_cuts_half(
+    breaks: int, recompiles: int, launches: int, *, is_better: bool
+) -> None:
+    """Of what runs in graphs as the program is most would be Python, and some recompiles are no worse than that."""
+    unknown = Offer(BREAK, Setting("torch._dynamo.config.capture_dynamic_output_shape_ops = True"))
+    first = shown(8, 8, launches=30)
+    best = Trial((by_itself("net"),), {}, None, shown(1, ops=30, launches=9, kept=1), helps=True)
+    other = Trial((unknown,), {}, None, shown(breaks, recompiles, ops=100, launches=launches), helps=True)
+    assert list(runs_more(best, (best, other), first)) == [other] * is_better
 
 
 @pytest.mark.parametrize(

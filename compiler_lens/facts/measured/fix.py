@@ -280,9 +280,19 @@ class Observed(Struct, frozen=True):
     @property
     def is_cut(self) -> bool:
         """Whether functions run eagerly, or graphs break where nobody asked for it: not recompiles alone."""
-        return self.figures is not None and (
-            self.figures.eager_functions + self.figures.graph_breaks > len(self.kept_out)
-        )
+        return self.cuts > 0
+
+    @property
+    def cuts(self) -> int:
+        """How many functions run eagerly, and breaks are meant by nobody."""
+        figures = self.figures
+        return figures.eager_functions + figures.graph_breaks - len(self.kept_out) if figures else 0
+
+    def cuts_half_of(self, before: Observed) -> bool:
+        """Return whether at most half of what cuts graphs is left, in half of their runs, with no more recompiles."""
+        now, then = self.figures, before.figures
+        is_less = 2 * self.cuts <= before.cuts and 2 * self.launches <= before.launches
+        return is_less and now is not None and then is not None and now.recompiles <= then.recompiles
 
     @property
     def whole_cost(self) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from compiler_lens.recording.model import Results, SourceLine
 RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 CLEARLY = 1.1  # times as many
 _MUCH = 1.4  # times as many operators
-_A_PART = 4  # and less: of what is in graphs as the program is, too little to count for much
+_A_PART = 2  # and less: of what is in graphs as the program is, too little to count for much
 _EACH = 16  # operators that take as long eagerly as a launch of a graph does, with its guards
 MANY = 4  # things that are broken: for fewer each offer is tried by itself, which shows what each does
 
@@ -92,7 +92,8 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
     """Yield what ends half of what hurts, with clearly more in graphs than a trial that leaves functions to Python.
 
     But where that compiles by itself what is worth it, of what runs in graphs as the program is a good part, nothing
-    that takes something for granted, and nothing that keeps more of the program out than is so now.
+    that takes something for granted, and nothing that keeps more of the program out than is so now. Of what compiles
+    less than such a part it is enough to end half of what cuts graphs, with no more recompiles.
     """
     is_chosen = compiles_inside(best.offers) and _A_PART * best.observed.operators >= first.operators
     for one in helping if left_to_python(best.offers) else ():
@@ -100,9 +101,10 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
         is_all = one.observed.operators >= NEARLY_ALL * first.operators
         takes = is_chosen and any(offer.gives_unknown or (offer.is_last_resort and not is_all) for offer in new)
         is_more = runs_less(best.offers, best.observed, one.observed)
-        is_more |= compiles_inside(best.offers) and _is_worth_launches(one.observed, best.observed)
+        is_more |= compiles_inside(best.offers) and is_worth_launches(one.observed, best.observed)
         is_more &= one.observed.eager_sooner_or_later <= best.observed.eager_sooner_or_later
-        if is_more and not takes and one.observed.is_half_of(first):
+        is_half = one.observed.is_half_of(first) or (not is_chosen and one.observed.cuts_half_of(first))
+        if is_more and not takes and is_half:
             yield one
 
 
@@ -117,7 +119,7 @@ def compiles_beyond(more: Observed, base: Observed) -> bool:
     return is_right and (is_more or is_whole)
 
 
-def _is_worth_launches(more: Observed, fewer: Observed) -> bool:
+def is_worth_launches(more: Observed, fewer: Observed) -> bool:
     """Return whether so much more runs in graphs that it makes up for launching more of them."""
     added = more.operators - fewer.operators
     return more.operators >= _MUCH * fewer.operators and added >= _EACH * (more.launches - fewer.launches)

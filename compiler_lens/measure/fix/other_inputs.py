@@ -34,6 +34,7 @@ _CALLS = 2  # of each compiled function, that are made with other inputs
 _MOST = 24  # of all of them
 _SECONDS = 30.0  # that all may take
 _SILENCE = 10.0  # seconds for one
+_OF_FORKS = "Autograd-and-Fork"  # an error that says nothing of a function: it is only raised in a copy
 
 Reached = Callable[[Any], Sequence[torch.Tensor]]
 
@@ -208,7 +209,7 @@ def _called(asked: _Asked, way: Way, lines: CountedLines) -> Sequence[Kept]:
         changed = [tensor for tensor, copy in zip(tensors, copies, strict=True) if not _is_same(tensor, copy)]
         gradients = _gradients(result, [*asked.reached(result), *tensors])
     except Exception as error:  # noqa: BLE001 -- what the function raises is what it gives
-        if not (asked.is_compiled and REFUSED in str(error)):
+        if not ((asked.is_compiled and REFUSED in str(error)) or _OF_FORKS in str(error)):
             keeper.keep("error", asked.call, [described(error)[0]], way.text)
         return keeper.kept
     keeper.keep("result", asked.call, leaves(result), way.text)

@@ -23,6 +23,7 @@ from compiler_lens.measure.fix.choices import (
     doubtful,
     fewer,
     is_rewrite,
+    is_worth_launches,
     keeps_enough,
     launches_less,
     once,
@@ -519,7 +520,8 @@ class Search:
             state = self._last_round(state) or state
         now, then = state.observed, best.observed
         is_more = now.operators >= CLEARLY * then.operators and now.launches <= then.launches
-        if state is begin or not is_more or (now.hurts or 0) > (then.hurts or 0) or now.is_cut:
+        is_less = (now.hurts or 0) <= max(then.hurts or 0, (self._first.observed.hurts or 0) // 2)
+        if state is begin or not (is_more or is_worth_launches(now, then)) or not is_less or now.is_cut:
             return False
         place = self._place(state.offers)
         self._tried[place] = replace(self._tried[place], helps=True)
