@@ -50,3 +50,13 @@ def test_so_has_what_float_makes_of_one() -> None:
 )
 def test_what_has_to_be_a_number_stays_one(value: str) -> None:
     assert not found(ALPHA.replace("self.log_alpha.exp().item()", value))
+
+
+@pytest.mark.parametrize("other", ['float("nan") if self.training else', "float(len(self.items)) *", "float(1) +"])
+def test_what_float_makes_of_something_else_stays(other: str) -> None:
+    """A branch that a program does not take would raise where the text of `nan` is asked for what tensors have."""
+    plain, double = found(
+        ALPHA.replace("return self.log_alpha.exp().item()", f"return {other} self.log_alpha.exp().item()")
+    )
+    assert f"return {other} self.log_alpha.exp().detach()\n" in plain
+    assert f"return {other} self.log_alpha.exp().detach().double()\n" in double

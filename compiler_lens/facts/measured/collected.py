@@ -31,6 +31,7 @@ class Collected(Struct, frozen=True):
     kept: str  # as code, where the line stands
     made: str  # what Python adds of that `value`
     attribute: str = ""  # in which the object holds the list; empty of a list of the module's
+    argument: str = ""  # the argument that is the list, or has it
 
     @property
     def owner(self) -> ast.expr:
@@ -73,7 +74,7 @@ def collects(text: str, line: int) -> bool:
 def added_to(text: str, line: int) -> frozenset[str]:
     """Return the name of the list that a line adds to, or of the attribute that holds it; none of another line."""
     found = _collected(text, line)
-    if found is None:
+    if found is None or found.argument:
         return frozenset()
     holder = found.owner
     while isinstance(holder, ast.Subscript):
@@ -83,6 +84,8 @@ def added_to(text: str, line: int) -> frozenset[str]:
 
 def _collected(text: str, line: int) -> Collected | None:
     site = site_in(text, line)
+    if site and (found := _added_to_argument(site)):
+        return found
     call = added(site, site.statement, ADDING | {"update"}) if site else None
     if site is None or call is None or not isinstance(call.func, ast.Attribute) or called(call) == "extend":
         return None
@@ -93,12 +96,43 @@ def _collected(text: str, line: int) -> Collected | None:
     is_outside = not any(n.id in site.local() for n in ast.walk(call.func.value) if isinstance(n, ast.Name))
     if is_for_eager(site) or not (attribute or (is_outside and not is_update)):
         return None
-    match call.args[0]:  # a number of then: what it is of may change in place before the call ends
+    kept, made = _kept(site, call.args[0])
+    return Collected(site, call, kept, made, attribute) if attribute or made != "value" else None
+
+
+def _kept(site: Site, value: ast.expr) -> tuple[str, str]:
+    """Return what compiled code keeps of a value, and what Python makes of that.
+
+    A number is one of then: what it is of may change in place before the call ends.
+    """
+    match value:
         case ast.Call(func=ast.Attribute(value=tensor, attr="item" | "tolist" as name), args=[]):
-            return Collected(site, call, f"{site.atom(tensor)}.detach().clone()", f"value.{name}()", attribute)
+            return f"{site.atom(tensor)}.detach().clone()", f"value.{name}()"
         case ast.Call(func=ast.Name(id="float" | "int" as name), args=[tensor]) if site.is_tensor(tensor):
-            return Collected(site, call, f"{site.atom(tensor)}.detach().clone()", f"{name}(value)", attribute)
-    return Collected(site, call, site.source(call.args[0]), "value", attribute) if attribute else None
+            return f"{site.atom(tensor)}.detach().clone()", f"{name}(value)"
+    return site.source(value), "value"
+
+
+def _added_to_argument(site: Site) -> Collected | None:
+    """Return a line that adds to a list which its function is given, and does nothing else with, beside such lines."""
+    own = parameters(site.function) if site.function else ()
+    call = _appending(site.statement)
+    root = next(roots(call.func.value), "") if call and isinstance(call.func, ast.Attribute) else ""
+    if call is None or root not in own or root == "self" or is_for_eager(site) or root in site.uses().stores:
+        return None
+    statements = (n for n in ast.walk(site.function) if isinstance(n, ast.stmt)) if site.function else ()
+    others = (one.func.value for n in statements if (one := _appending(n)) and isinstance(one.func, ast.Attribute))
+    loaded = [n for one in others for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == root]
+    if len(loaded) != len(site.loads(root)):
+        return None
+    return Collected(site, call, *_kept(site, call.args[0]), argument=root)
+
+
+def _appending(node: ast.stmt) -> ast.Call | None:
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[_], keywords=[]) as call):
+            return call
+    return None
 
 
 def has_lines(site: Site, statement: ast.stmt) -> bool:
@@ -194,6 +228,8 @@ def collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     if _is_read_within(found, text, name) or not has_lines(found.site, found.site.statement):
         return None
     site, call = found.site, found.call
+    if found.argument and site.function not in [one for key, one in named_functions(text) if key == name]:
+        return None  # what another function is given is not at hand after the call
     new = free("added", identifiers([tree]))
     lines = text.split("\n")
     pad = " " * site.statement.col_offset

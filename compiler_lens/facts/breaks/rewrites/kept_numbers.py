@@ -27,14 +27,18 @@ def _kept(site: Site, written: str, price: str) -> Rewrite | None:
     if not isinstance(site.statement, (ast.Return, ast.Assign, ast.AugAssign)):
         return None
     changes: list[Change] = []
+    others: list[Change] = []  # of which it does not show that they are of tensors
     for call in calls_in(site.statement):
         match call:
             case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[], keywords=[]):
                 changes.append((call, f"{site.atom(inner)}{written}"))
             case ast.Call(func=ast.Name(id="float"), args=[inner], keywords=[]) if not _has_item(inner):
-                changes.append((call, f"{site.atom(inner)}{written}"))
+                is_sure = site.is_tensor(inner)
+                (changes if is_sure else others).append((call, f"{site.atom(inner)}{written}"))
             case ast.Call(func=ast.Name(id="int" | "round" | "str" | "format" | "print")):
                 return None
+    if not changes and len(others) == 1:  # torch says that one is
+        changes = others
     is_text = any(isinstance(n, (ast.JoinedStr, ast.Slice)) for n in ast.walk(site.statement))
     return None if is_text else site.edit(changes, price)
 
