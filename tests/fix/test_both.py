@@ -252,11 +252,29 @@ def test_what_an_early_return_passes_over_is_written_where_it_is_to_be(is_begun:
 
 
 @pytest.mark.parametrize(
+    "said",
+    ['print("begun", len(first))', 'if not torch.compiler.is_compiling():\n            print("begun", len(first))'],
+)
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_a_message_after_an_early_return_is_said_where_it_was(
+    is_begun: bool, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = STATE.replace("tensor(False)", f"tensor({is_begun})")
+    text = text.replace("self.is_begun.fill_(True)", f"self.is_begun.fill_(True)\n        {said}")
+    (new,) = (one for one in others(text, JUMP, "if self.is_begun") if "self.is_begun.copy_(" in one)
+    assert_alike(text, new, *given(True), is_compiled=False)
+    assert capsys.readouterr().out == ("" if is_begun else "begun 3\n" * 2)
+    assert_alike(text, new, *given(True))  # one graph, that says nothing
+    assert capsys.readouterr().out == ("" if is_begun else "begun 3\n")
+
+
+@pytest.mark.parametrize(
     ("old", "new"),
     [
         ("            return\n", "            return x\n"),
         ("        self.is_begun.fill_(True)", "        self.is_begun.fill_(True)\n        return x"),
-        ("        self.is_begun.fill_(True)", "        print(first)"),
+        ("        self.is_begun.fill_(True)", "        print(first, file=self.log)"),
+        ("        self.is_begun.fill_(True)", "        print(self.counts.pop())"),
         ("        self.is_begun.fill_(True)", "        self.counts.append(1)"),
         (
             "        if self.is_begun:\n            return",

@@ -60,3 +60,19 @@ def test_what_float_makes_of_something_else_stays(other: str) -> None:
     )
     assert f"return {other} self.log_alpha.exp().detach()\n" in plain
     assert f"return {other} self.log_alpha.exp().detach().double()\n" in double
+
+
+@pytest.mark.parametrize("name", ["exp", "sqrt", "isfinite"])
+def test_what_math_computes_of_one_torch_computes(name: str) -> None:
+    text = ALPHA.replace("self.log_alpha.exp().item()", f"math.{name}(2 - (self.log_alpha.exp().item()))")
+    text = f"import math\n{text}"
+    plain, double = found(text)
+    assert f"return torch.{name}(2 - (self.log_alpha.exp().detach()))\n" in plain
+    for one in (plain, double):
+        assert_alike(text, one, torch.randn(4, requires_grad=True))
+
+
+@pytest.mark.parametrize("name", ["math.floor", "statistics.fmean", "exp"])
+def test_another_function_stays(name: str) -> None:
+    for one in found(ALPHA.replace("self.log_alpha.exp().item()", f"{name}(self.log_alpha.exp().item())")):
+        assert f"return {name}(" in one

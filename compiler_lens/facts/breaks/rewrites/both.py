@@ -12,6 +12,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
 from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, Assignment, does_more, is_guarded
 from compiler_lens.facts.breaks.rewrites.branches import tensor_test
+from compiler_lens.facts.breaks.rewrites.calls import said_by
 from compiler_lens.facts.breaks.rewrites.groups import stays_in
 from compiler_lens.facts.breaks.rewrites.nothing import any_of, is_on_a_count
 from compiler_lens.facts.breaks.rewrites.site import Site
@@ -22,6 +23,7 @@ _PRICE = (
     "both sides are computed at each call: neither may raise, or have no finite gradient, where the other one is meant;"
     " a number that they change is a tensor from then on"
 )
+_UNSAID = "compiled code then runs without the message"
 _MOST = 20  # statements
 _ON_A_TENSOR = "TensorVariable"  # in what torch says of a jump: the test is one tensor, not a part of it
 _OF_SOME = frozenset({"masked_select", "narrow", "nonzero", "topk", "unique"})
@@ -88,6 +90,8 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
         return None
     if not is_value and not isinstance(last, ast.Return):
         rest.append(last)
+    said = [] if is_value else [one for one in rest if _says(site, one)]
+    rest = [one for one in rest if one not in said]
     whole = ast.copy_location(ast.If(branch.test, [*branch.body, *following], []), branch)
     whole.end_lineno, whole.end_col_offset = last.end_lineno, last.end_col_offset
     # what the early return gives is read after the rest
@@ -105,7 +109,23 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
             return None
         chosen = [f"result = {site.torch}.where({asks}, {given}, {value})", *chosen, "return result"]
         chosen = [f"return {site.torch}.where({asks}, {given}, {value})"] if not side.names else chosen
-    return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], _PRICE, last=last)
+    if said:  # eager code says it where it comes to that, as before
+        chosen.append(f"if not {site.torch}.compiler.is_compiling() and not {asks}:")
+        chosen += [f"    {line}" for one in said for message in _messages(one) for line in site.dedented(message)]
+    price = f"{_PRICE}; {_UNSAID}" if said else _PRICE
+    return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], price, last=last)
+
+
+def _says(site: Site, statement: ast.stmt) -> bool:
+    """Return whether a statement is a message, or messages that compiled code leaves out already."""
+    match statement:
+        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=ast.Call() as asked), body=body, orelse=[]):
+            return called(asked) == "is_compiling" and all(said_by(site, one) for one in body)
+    return bool(said_by(site, statement))
+
+
+def _messages(statement: ast.stmt) -> Sequence[ast.stmt]:
+    return statement.body if isinstance(statement, ast.If) else [statement]
 
 
 def _keeps_size(node: ast.AST | None) -> bool:

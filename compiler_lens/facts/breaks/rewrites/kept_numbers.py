@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import calls_in
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = "what asks for the number gets a tensor without dimensions, which prints as one, and which JSON does not take"
+_OF_MATH = "; where `math` raises an error, torch gives nan or infinity"
+_MATH = frozenset({"cos", "exp", "isfinite", "isinf", "isnan", "log", "log10", "log2", "sin", "sqrt", "tan", "tanh"})
 _DOUBLE = f"{_PRICE}; it is of float64, as the number was"
 
 
@@ -39,8 +42,29 @@ def _kept(site: Site, written: str, price: str) -> Rewrite | None:
                 return None
     if not changes and len(others) == 1:  # torch says that one is
         changes = others
+    functions = list(_of_math(site, [node for node, _ in changes]))
     is_text = any(isinstance(n, (ast.JoinedStr, ast.Slice)) for n in ast.walk(site.statement))
-    return None if is_text else site.edit(changes, price)
+    return None if is_text else site.edit([*changes, *functions], price + (_OF_MATH if functions else ""))
+
+
+def _of_math(site: Site, numbers: Sequence[ast.AST]) -> Iterator[Change]:
+    """Yield functions of `math` that are asked for what is computed of numbers, as those of torch."""
+    found: dict[ast.expr, str] = {}
+    for number in numbers:
+        node = site.parents().get(number)
+        while isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Call)):
+            match node:
+                case ast.Call(func=function, args=[_], keywords=[]) if _is_of_math(function):
+                    found[function] = f"{site.torch}.{called(node)}"
+                case ast.Call():
+                    break
+            node = site.parents().get(node)
+    yield from found.items()
+
+
+def _is_of_math(function: ast.expr) -> bool:
+    module, _, name = dotted(function).rpartition(".")
+    return module == "math" and name in _MATH
 
 
 def _has_item(node: ast.expr) -> bool:
