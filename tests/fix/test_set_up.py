@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -85,6 +86,17 @@ OWN_SET_UP = DERIVED.replace(
     "+ self.shift\n", "+ self.shift\n\n    def set_up(self, x):\n        self.ready.fill_(False)\n"
 )
 FUNCTION = "Model.forward"
+OF_A_TRAINER = TEXT.replace(
+    "model = torch.compile(Model())",
+    """class Trainer:
+    def __init__(self):
+        self.model, self.steps = Model(), 3
+
+    def step(self, x):
+        x, total = self.model(x)
+        return x * 2, total
+""",
+)
 
 
 def code_of(text: str) -> str:
@@ -154,3 +166,30 @@ def test_a_module_whose_heirs_have_their_own_method_is_none() -> None:
 def test_what_runs_before_or_after_the_call_does_not_go_with_it() -> None:
     text = TEXT.replace("        return x, total", "        print(total.item())\n        return x, total")
     assert split(text, FUNCTION, ("if self.ready:",)) is None
+
+
+def test_an_object_that_is_no_module_may_have_modules(tmp_path: Path) -> None:
+    """A trainer whose step is compiled: its model is set up in its first call."""
+    better = split(OF_A_TRAINER, "Trainer.step", ("if self.ready:",))
+    assert better is not None
+    wanted = of_trainer(OF_A_TRAINER, "", tmp_path)[0]
+    assert of_trainer(OF_A_TRAINER, "eager", tmp_path)[1], "nothing broke: the test proves nothing"
+    for backend in ("", "eager"):
+        found, breaks = of_trainer(better, backend, tmp_path)
+        torch.testing.assert_close(found, wanted)
+        assert not breaks
+
+
+def of_trainer(text: str, backend: str, folder: Path) -> tuple[list[Any], int]:
+    """What three steps return; graph breaks. Torch wraps a bound method that is of no file."""
+    file = folder / f"norms{len(list(folder.iterdir()))}.py"
+    file.write_text(text)
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    module = ModuleType("norms")
+    exec(compile(text, str(file), "exec"), module.__dict__)
+    step: Any = module.__dict__["Trainer"]().step
+    called = torch.compile(step, backend=backend) if backend else step
+    with Lens(strict=True) as lens:
+        found = [tuple(one.detach() for one in called(torch.randn(5, 3))) for _ in range(3)]
+    return found, len(lens.recording.graph_breaks)

@@ -15,7 +15,14 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_text, parameters
 from compiler_lens.facts.measured.called import function_named, qualified
-from compiler_lens.facts.measured.own_state import class_around, is_module, methods_of, module_around, values_of
+from compiler_lens.facts.measured.own_state import (
+    class_around,
+    is_module,
+    methods_of,
+    module_around,
+    modules_of,
+    values_of,
+)
 from compiler_lens.facts.measured.reached import free, identifiers, reached
 
 _CHECK = "_check"  # after the name of the method that has what is asked
@@ -67,7 +74,7 @@ def asking(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     there = function_named(tree, name)
     module = free("module", identifiers([there]) if there else frozenset())
     return new, [
-        f"for {module} in self.modules():",
+        f"for {module} in {modules_of(tree, there, found.site.torch)}:",
         f"    if isinstance({module}, {found.owner.name}):",
         f"        {module}.{method}({', '.join(found.asked)})",
     ]

@@ -130,6 +130,14 @@ def is_module(owner: ast.ClassDef) -> bool:
     return any(dotted(base).endswith("Module") for base in owner.bases)
 
 
+def modules_of(tree: ast.Module, method: Function | None, torch: str) -> str:
+    """Return, as code, all modules that the object of a method has; it may be a trainer, and no module itself."""
+    owner = class_around(tree, method)
+    if owner is None or owner.bases:
+        return "self.modules()"
+    return f"(one for held in vars(self).values() if isinstance(held, {torch}.nn.Module) for one in held.modules())"
+
+
 def derived(tree: ast.Module, owner: ast.ClassDef) -> list[ast.ClassDef]:
     """Return the classes of a file that derive from one, by its name."""
     return [one for one in _classes(tree) if owner.name in {dotted(base).rpartition(".")[2] for base in one.bases}]

@@ -15,7 +15,7 @@ from compiler_lens.facts.breaks.rewrites.site import Site, only_line, parsed, si
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_text, parameters
 from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.collected import has_lines
-from compiler_lens.facts.measured.own_state import class_around, derived, is_module
+from compiler_lens.facts.measured.own_state import class_around, derived, is_module, modules_of
 from compiler_lens.facts.measured.reached import free, identifiers
 
 EAGERLY = "{eagerly}"  # in lines before a call: that call, of which nothing is compiled
@@ -48,7 +48,13 @@ def setting_up(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     line, tree = only_line(text, code), parsed(text)
     found = _found(text, line) if line else None
     outer = function_named(tree, name) if tree else None
-    if found is None or outer is None or outer is found.site.function or parameters(outer)[:1] != ("self",):
+    if (
+        found is None
+        or tree is None
+        or outer is None
+        or outer is found.site.function
+        or parameters(outer)[:1] != ("self",)
+    ):
         return None
     site, module = found.site, free("module", identifiers([outer]))
     asked = f"{site.torch}.compiler.is_compiling()"
@@ -63,7 +69,7 @@ def setting_up(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     here = site.source(found.test, [(n, module) for n in names])
     is_open = _negated(found.test, here) if found.is_done else here
     return "\n".join(lines), [
-        f"for {module} in self.modules():",
+        f"for {module} in {modules_of(tree, outer, site.torch)}:",
         f"    if isinstance({module}, {found.owner.name}) and {is_open}:",
         f"        {EAGERLY}  # it is set up in this call",
     ]
