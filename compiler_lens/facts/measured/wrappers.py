@@ -9,9 +9,10 @@ from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import OF_A_GENERATOR, Function, calls_in, dotted
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import GraphStage, Recording, SourceLine
+from compiler_lens.recording.model import GraphStage, Node, Recording, SourceLine
 from compiler_lens.recording.source_text import Sources, syntax_if_known
 
+_OF_NUMBERS = ("operator.", "torch.sym_", "math.")  # what a graph calls for numbers
 _WRAPS = frozenset(("functools.wraps", "wraps"))
 
 
@@ -26,8 +27,13 @@ def _computed(recording: Recording, own: Ownership) -> Iterator[SourceLine]:
             continue
         for node in graph.all_ops:
             theirs = [line for line in node.source if own.owns(line.file)]
-            if theirs:
+            if theirs and not _is_of_numbers(node):
                 yield theirs[-1]
+
+
+def _is_of_numbers(node: Node) -> bool:
+    """Return whether a node computes a number of numbers, as Python does: a size, a counter that is an input."""
+    return not node.specs and node.target.startswith(_OF_NUMBERS)
 
 
 def kept_out(at: SourceLine, known: Sources, computed: frozenset[SourceLine]) -> tuple[Lines, str] | None:

@@ -572,7 +572,8 @@ class Search:
         self._expect([])
         if less is best or not self._is_confirmed(less.offers):
             return best
-        return self._tried[self._place(less.offers)]  # as it is after that look
+        seen = self._tried[self._place(less.offers)]  # as it is after that look, which may count more
+        return best if seen.observed.cost > best.observed.cost else seen
 
     def _is_as_good(self, found: State, than: Trial) -> bool:
         """Return whether a state does what a trial does; if so it helps, though a mark may keep more from graphs.

@@ -81,9 +81,9 @@ def stays_tensor(site: Site, one: Assignment) -> bool:
 
 def is_simple_value(node: ast.expr) -> bool:
     """Return whether a value may be computed though it is not needed, and is a tensor or a number."""
+    if isinstance(node, ast.Constant) or syntax.is_number(node):
+        return syntax.is_number(node)
     match node:
-        case ast.Constant():
-            return syntax.is_number(node)
         case ast.Call(func=function, args=args, keywords=keywords):
             owner = [function.value] if isinstance(function, ast.Attribute) else []
             parts = [*args, *(k.value for k in keywords), *owner]
@@ -217,7 +217,8 @@ def _as_no_leaf(site: Site, value: ast.expr) -> str:
 
 def runs_in_cond(node: ast.expr) -> bool:
     """Return whether a value may be computed inside of torch.cond: it changes nothing in place and is one tensor."""
-    if isinstance(node, _NOT_IN_COND) or (isinstance(node, ast.Call) and syntax.gives_several(node)):
+    is_never = isinstance(node, _NOT_IN_COND) or syntax.is_number(node)
+    if is_never or (isinstance(node, ast.Call) and syntax.gives_several(node)):
         return False
     return all(called(call) and not has_effect(call) for call in syntax.calls_in(node))
 

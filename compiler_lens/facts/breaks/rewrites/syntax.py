@@ -125,9 +125,19 @@ def loads(tree: ast.AST, name: str) -> list[ast.Name]:
     return [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
 
 
+_NUMBERS = frozenset({"e", "inf", "nan", "pi"})
+
+
 def is_number(node: ast.AST) -> bool:
-    """Return whether a constant is a plain number."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+    """Return whether an expression is a plain number, as it is written: `2`, `float("nan")`, `math.inf`."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant()], keywords=[]):
+            return True
+        case ast.Attribute(value=ast.Name(id="math" | "torch" | "np" | "numpy"), attr=name):
+            return name in _NUMBERS
+    return False
 
 
 def is_text(one: ast.stmt) -> bool:
