@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from compiler_lens.recording.model import BreakCause
-from tests.fix.rewritten import JUMP, assert_alike, others
+from compiler_lens.facts.breaks.rewrites import rewrite
+from compiler_lens.recording.model import BreakCause, SourceLine
+from compiler_lens.recording.source_text import Sources
+from tests.alike import applied
+from tests.fix.rewritten import FILE, JUMP, assert_alike, others, ran
 
 HEAD = "import torch\n\n\n"
 
@@ -309,3 +312,17 @@ def test_what_does_more_than_to_scale_stays(old: str, new: str) -> None:
     assert text != CLIPPED
     assert others(CLIPPED, JUMP, "if ")
     assert others(text, JUMP, "if ") == []
+
+
+@pytest.mark.parametrize("number", ['float("nan")', 'float("-inf")', "torch.inf", "math.nan", "-math.inf", "0.5"])
+@pytest.mark.parametrize("is_positive", [True, False])
+def test_a_number_is_chosen_however_it_is_written(number: str, is_positive: bool) -> None:
+    """Nothing that a tensor has may be asked of it: `float("nan").clone()` would raise where the branch is taken."""
+    text = "import math\n" + function("if x.sum() > 0:", f"    return {number}", "return x.sum() * y.sum()")
+    line = text.split("\n").index("    if x.sum() > 0:") + 1
+    found = rewrite(JUMP, Sources({FILE: text}), SourceLine(FILE, line, "f", "if x.sum() > 0:"))
+    assert found is not None
+    assert f"return torch.where(x.sum() > 0, {number}, x.sum() * y.sum())" in found.after
+    wanted = ran(text, given(is_positive))["result"]
+    new = ran(applied(text, found), given(is_positive))["result"]
+    torch.testing.assert_close(new, torch.as_tensor(wanted), equal_nan=True)

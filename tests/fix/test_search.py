@@ -82,6 +82,17 @@ def test_of_the_best_without_what_is_needless_the_closer_look_is_kept() -> None:
     assert found.best.observed.others.lost == 1
 
 
+def test_what_is_needless_stays_where_a_closer_look_counts_more_without_it() -> None:
+    program = Program({"211": seen(2, B), "221": seen(0), "121": seen(0)})
+
+    def confirm(looked_at: Observed, _texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        return seen(1) if offers == (B,) else looked_at
+
+    found = Search(seen(3, A), {"train.py": TEXT}, "train.py", program, confirm=confirm).result()
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+
+
 def test_what_a_closer_look_refutes_is_not_built_upon() -> None:
     program = Program({"211": seen(1, B), "121": seen(1, A), "221": seen(0), "112": seen(2, A, B)})
     found = program.searched(seen(2, A, B), refuted=((A,),))
