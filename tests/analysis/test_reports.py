@@ -717,6 +717,49 @@ def test_what_the_function_counts_is_said_to_be_counted_whatever_else_it_is_used
     assert ("allow_unspec_int_on_nn_module" in cause.fix.change) is (made is not Scheduler)
 
 
+class Running(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = 0.5
+
+    def forward(self, x):
+        total = self.count + x.shape[0]
+        x = x * (self.count / total)
+        self.count = total
+        return x
+
+
+class Read(Running):
+    """Whose own method alone is compiled: what it derives from assigns it."""
+
+    def forward(self, x):
+        return x * self.count
+
+
+@pytest.mark.parametrize(("version", "is_wrong"), [("2.13.0+cpu", True), ("3.0", True), ("2.11.0", False), ("", False)])
+def test_a_float_that_compiled_code_changes_is_no_recompile_as_expected(version, is_wrong):
+    """With Inductor of torch 2.13 it stays what it was, without an error; with 2.11 each call has its own."""
+    recording = recorded(lambda: called(Running(), times=2))
+    recording = replace(recording, environment=replace(recording.environment, torch=version))
+    (cause, *_) = causes(recording)
+    assert cause.subject == "self.count"
+    assert ("Results may be wrong" in cause.fix.change) is is_wrong
+    assert cause.benign is not is_wrong
+
+
+def test_a_float_that_others_change_is_an_input_of_the_graph():
+    def run():
+        model = Read()
+        compiled = torch.compile(model, backend="eager")
+        for count in (0.5, 0.75, 1.5):
+            model.count = count
+            compiled(torch.ones(2))
+
+    (cause,) = causes(recorded(run))
+    assert "Results may be wrong" not in cause.fix.change
+    assert cause.benign
+
+
 def test_torch_says_that_what_a_function_is_given_is_a_module():
     """Nothing in the guard's own words shows it: torch's hint names the setting, and `dynamic=True` would do nothing."""
     (cause,) = causes(recorded(lambda: given_a_module(Sliced())))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted, is_number, of_torch
@@ -87,7 +87,8 @@ def _made(file: str, text: str, name: str) -> Lines | None:
         return None
     maker, made = makers[0]
     site = site_in(text, maker.lineno)
-    is_number = site is not None and all(_may_be_tensor(site_in(text, n.lineno), n) for n in mentioned)
+    beyond = {n: one for one in ast.walk(tree) for n in ast.iter_child_nodes(one)} if tree else {}
+    is_number = all(_may_be_tensor(site_in(text, n.lineno), n, beyond) for n in mentioned)
     if site is None or not is_number or any(isinstance(n, ast.Call) for n in ast.walk(made)):
         return None
     value = f"{site.torch}.tensor({site.source(made)}, dtype={site.torch}.float64)"
@@ -123,12 +124,15 @@ def _is_own(target: ast.expr, name: str) -> bool:
     return dotted(target) == f"self.{name}"
 
 
-def _may_be_tensor(site: Site | None, node: ast.Attribute) -> bool:
-    """Return whether a tensor does what a number does there: it is computed with, or set to what is computed anew."""
-    if site is None:
-        return False
-    around = site.parents().get(node)
+def _may_be_tensor(site: Site | None, node: ast.Attribute, beyond: Mapping[ast.AST, ast.AST]) -> bool:
+    """Return whether a tensor does what a number does there: it is computed with, or set to what is computed anew.
+
+    `beyond` has what is around each node, also where that is in no function.
+    """
+    around = beyond.get(node)
     if _is_stored(node):
+        if site is None:
+            return False
         match around:
             case ast.Tuple(elts=targets) if isinstance(site.statement, ast.Assign) and around in site.statement.targets:
                 value = site.statement.value

@@ -20,7 +20,7 @@ from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
 from compiler_lens.facts.recompiles.guard_values import FROM_NUMPY, EntryValues, authored
 from compiler_lens.facts.recompiles.recompile_facts import Decided, Facts, whole_line
 from compiler_lens.facts.recompiles.serving import Stage, stages
-from compiler_lens.facts.recompiles.written import WORD, entered_from, writing_lines
+from compiler_lens.facts.recompiles.written import WORD, assigns, entered_from, writing_lines
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, SourceLine, Tried
 from compiler_lens.recording.source_text import Sources
@@ -131,6 +131,7 @@ def _known(kind: CauseClass, subject: str, group: Sequence[Decided], facts: Fact
     changes = _changes(group, facts)
     line = next((line for decided in group if (line := _line(decided, facts))), None)
     written, used = _written_and_used(kind, subject, group, line, facts)
+    is_assigned = kind in HELD[:2] and line is not None and _is_assigned(subject, group, line, facts)
     value = facts.values.get(changes[0].frame, EntryValues()).values.get(group[0].failed.key, "")
     return Known(
         changes,
@@ -145,7 +146,18 @@ def _known(kind: CauseClass, subject: str, group: Sequence[Decided], facts: Fact
         _crosses(group, facts),
         _objects(group, facts) if kind in {CauseClass.ANOTHER_MODULE, CauseClass.ANOTHER_INSTANCE} else 0,
         value if is_number(value) else next((change.old for change in changes if change.old), "0"),
+        is_assigned,
     )
+
+
+def _is_assigned(subject: str, group: Sequence[Decided], line: SourceLine, facts: Facts) -> bool:
+    """Return whether what was compiled gives an attribute a value."""
+    compilation = facts.compilations.get(group[0].recompile.compile_id)
+    start = (compilation.definition or compilation) if compilation else line
+    entered = entered_from(facts.texts, line.file, start.line if start.file == line.file else line.line)
+    ran = [n for file, n in _ran(group, facts) if file == line.file]
+    there = [one for one in entered if any(one.line <= n <= one.last for n in ran)]
+    return assigns(facts.texts, line.file, subject, there)
 
 
 def _changes(group: Sequence[Decided], facts: Facts) -> tuple[Change, ...]:

@@ -22,6 +22,11 @@ HELD = (
     CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE,
     CauseClass.INT_ARGUMENT, CauseClass.FLOAT_ARGUMENT,
 )  # fmt: skip
+_FLOAT = re.compile(r"-?\d{1,400}\.\d{1,400}(?:e[-+]?\d{1,9})?|-?\d{1,9}e[-+]?\d{1,9}")
+_OF_OBJECTS = frozenset({CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE})
+# Inductor makes a tensor of a float that is an input of its graph (torch/fx/passes/_tensorify_python_scalars.py), and
+# what the graph assigns of it stays what it was when that was compiled: seen with 2.13, not with 2.11.
+_KEEPS_FLOATS = (2, 13)
 _OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/\w+\.py\Z")
 _PLAIN_KINDS = frozenset(("plain", "Conjugate", "Negative", "Conjugate, Negative"))
 _OWN_MODULE = re.compile(r"_modules(?:'\])?\['[^']{1,200}'\]\Z")  # the end of a source of torch's
@@ -72,6 +77,7 @@ class Known(Struct, frozen=True):
     is_serving: bool
     objects: int
     first: str  # the value that came first, as a number may be written
+    assigned: bool  # the compiled functions give this attribute a value
 
 
 class _Holder(Enum):
@@ -99,6 +105,8 @@ def chosen(  # noqa: PLR0913, PLR0917 -- what a fix is chosen by
         fix = others["size_as_asked"]
     elif kind is CauseClass.ZERO_ONE and facts.is_within(known.changes[0].recompile.compile_id):
         fix = others["zero_one_within"]
+    elif kind in _OF_OBJECTS and _is_kept_by_inductor(group, known, facts):
+        fix = others["kept_by_inductor"]
     else:
         fix = _of_values(kind, group, known, facts)
     is_int = all(change.old.lstrip("-").isdigit() for change in known.changes)
@@ -175,6 +183,13 @@ def _of_numbers(
     if is_counted and is_int and _is_of_a_module(group[0], facts):  # of a model that the function closes over, or gets
         return others["counted_held"]
     return others["counted"] if is_counted else fix
+
+
+def _is_kept_by_inductor(group: Sequence[Decided], known: Known, facts: Facts) -> bool:
+    """Return whether compiled code assigns a float that is an input of its graph: with Inductor it is one number."""
+    values = [value for change in known.changes for value in (change.old, change.new)]
+    varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
+    return any(map(_FLOAT.fullmatch, values)) and varies and known.assigned and facts.is_since(_KEEPS_FLOATS)
 
 
 def _in_module(decided: Decided, *, is_counted: bool, facts: Facts) -> Fix:

@@ -19,6 +19,7 @@ from compiler_lens.recording.model import Compilation, CompileId, GuardFailure, 
 from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.source_text import Sources, sources
 
+_VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
 _ENTRY = re.compile(r"(\d{1,18})/(\d{1,18})\Z")
 _COMPARED = 16  # of the entries that did not fit, the newest so many are compared with each other
 _UNSEEN = EntryValues()
@@ -65,7 +66,13 @@ class Facts(Struct, frozen=True):
     epochs: CompileEpoch
     names: Mapping[CompileId, Names] = field(default_factory=dict)  # of what took part in a recompile
     values: Mapping[CompileId, EntryValues] = field(default_factory=dict)
+    torch: str = ""  # its version
     given: frozenset[tuple[str, int]] = frozenset()  # where what torch.compile got is defined; empty: not recorded
+
+    def is_since(self, version: tuple[int, int]) -> bool:
+        """Return whether the program ran with a version of torch, or a later one; not where that is not recorded."""
+        found = _VERSION.match(self.torch)
+        return found is not None and (int(found[1]), int(found[2])) >= version
 
     def is_within(self, compile_id: CompileId) -> bool:
         """Return whether a compilation is of something that what torch.compile was given calls, or of its rest."""
@@ -136,7 +143,17 @@ def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covere
     of_dynamo = (graph for graph in recording.graphs if graph.stage is model.GraphStage.DYNAMO)
     graphs = grouped(of_dynamo, lambda graph: graph.compile_id)
     given = frozenset((site.defined.file, site.defined.line) for site in recording.sites)
-    facts = Facts(sources(recording), compilations, homes, frame_homes, breaks, graphs, epochs, given=given)
+    facts = Facts(
+        sources(recording),
+        compilations,
+        homes,
+        frame_homes,
+        breaks,
+        graphs,
+        epochs,
+        torch=recording.environment.torch,
+        given=given,
+    )
     names = _names(wanted, facts)
     values = entry_values(recording, frozenset(wanted), lambda i, text: readable(text, names[i]))
     return replace(facts, names=names, values=values)

@@ -54,6 +54,14 @@ def writing_lines(
     return tuple(_line_at(texts, at, n) for n in sorted({*found, *_others(texts, at.file, subject, written)}))
 
 
+def assigns(texts: Sources, file: str, subject: str, entered: Iterable[Definition]) -> bool:
+    """Return whether some functions of a file give an attribute a value, of whatever it is computed."""
+    *path, last = WORD.findall(subject)
+    given = re.compile(rf"\.{re.escape(last)}\s*(?:[-+*/%]|//|\*\*)?=(?!=)") if path else None
+    lines = (texts.line(file, n) for one in entered for n in range(one.line, one.last + 1))
+    return given is not None and any(given.search(text) for text in lines)
+
+
 def _is_run(texts: Sources, file: str, number: int, passed: Iterable[int]) -> bool:
     """Whether a line runs whenever its function does, or stands in the same branches as one that ran."""
     arms = texts.arms(file, number)
