@@ -576,6 +576,7 @@ ONE_WAY = "its test went one way only in all that could be compared: what it giv
     "case",
     [
         ("", "", ""),
+        ("x > 0", "x > 1e9", ""),
         ("return x[:0]", "return x[:1]", "with other inputs (zeros) result 1 of call 1 differs"),
         (
             "keep = x > 0\n    if keep.sum() == 0:\n        return x[:0]",
@@ -593,12 +594,13 @@ ONE_WAY = "its test went one way only in all that could be compared: what it giv
     ],
     ids=[
         "the same for no rows",
+        "it always returns early, and what follows is the program's own",
         "something else",
         "something else for sizes that the program may not have",
         "not known",
     ],
 )
-def test_an_early_return_is_left_to_eager_only_where_both_ways_were_seen_to_be_the_same(
+def test_an_early_return_is_left_to_eager_only_where_it_was_seen_to_be_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: tuple[str, str, str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -613,6 +615,38 @@ def test_an_early_return_is_left_to_eager_only_where_both_ways_were_seen_to_be_t
     else:
         assert (found["best"]["after"]["graph_breaks"], found["best"]["results"]) == (0, "equal")
         assert "if not torch.compiler.is_compiling() and (keep.sum() == 0):" in found["best"]["patch"]
+
+
+def test_what_stands_behind_a_branch_that_always_left_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mask that is nowhere true shows nothing of a rewrite of what it chooses."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(dedent(BEHIND))
+    found = fixed(capsys, "--json")
+    assert "if not torch.compiler.is_compiling() and (not dead.any()):" in found["best"]["patch"]
+    assert "torch.where(" not in found["best"]["patch"]
+    tried = [one for one in found["tried"] if "torch.where(" in one["offer"] and one["results"] == "differ"]
+    assert ONE_WAY in {one["difference"] for one in tried}
+
+
+BEHIND = """
+    import torch
+
+    table, sizes = torch.ones(4), torch.ones(4)
+
+    def step(x):
+        dead = sizes < x.abs().mean() * 0 - 1e9
+        if not dead.any():
+            return x * 2
+        table[dead] = table[dead] * 0.5
+        sizes[dead] = 1.0
+        return x * 2
+
+    compiled = torch.compile(step)
+    for _ in range(3):
+        compiled(torch.randn(3))
+"""
 
 
 @dataclasses.dataclass(frozen=True)

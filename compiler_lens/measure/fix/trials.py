@@ -12,10 +12,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.rewrites.site import site_in
 from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.draws import draws_of_numpy
 from compiler_lens.facts.measured.each_call import at_each_call
-from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Texts
+from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Texts
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
@@ -27,6 +28,7 @@ from compiler_lens.facts.measured.fix import (
     as_it_was,
     together,
 )
+from compiler_lens.facts.measured.in_python import is_mark
 from compiler_lens.facts.measured.marked_inside import Inside, as_written, without_around
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import (
@@ -352,10 +354,27 @@ class _Runs:
         """
         asked = [one for one in offers if one.needs_both]
         counted = compared(known.counted, known.counted_calls, others) if asked else {}
-        taken = [sides(self._places([one]), self._texts, counted) for one in asked]
-        return tuple(
-            one.edit for one, seen in zip(asked, taken, strict=True) if not seen or any(s.is_one_sided for s in seen)
-        )
+        found: dict[Edit, None] = {}
+        for one in asked:
+            seen = sides(self._places([one]), self._texts, counted)
+            # What follows is the program's own, with the branch or without it.
+            is_gone_past = one.drops and all(side.true + side.other_true for side in seen)
+            if not seen or (any(side.is_one_sided for side in seen) and not is_gone_past):
+                found[one.edit] = None
+            elif is_gone_past and any(side.is_one_sided for side in seen):
+                found.update(dict.fromkeys(self._behind(one, offers)))
+        return tuple(found)
+
+    def _behind(self, branch: Offer, offers: Iterable[Offer]) -> Iterator[Edit]:
+        """Yield other changes of lines that come after a branch in its function, which always left before them."""
+        here = as_it_was(branch.target.at, self._texts) if branch.target.at else None
+        site = site_in(self._texts.get(here.file, ""), here.line) if here else None
+        last = (site.function.end_lineno or 0) if site and site.function else 0
+        for one in offers:
+            at = as_it_was(one.target.at, self._texts) if one.target.at else None
+            is_behind = here is not None and at is not None and at.file == here.file and here.line < at.line <= last
+            if is_behind and isinstance(one.edit, Lines) and not is_mark(one.edit):
+                yield one.edit
 
     def _places(self, offers: Iterable[Offer]) -> Sequence[SourceLine]:
         """Return the lines of the user's files that offers are about, each once."""

@@ -765,9 +765,16 @@ def _sides(fix: Fix) -> Iterator[Block]:
         if one.other_true + one.other_false:
             said += f"; with other inputs true {number(one.other_true)}, false {number(one.other_false)}"
         yield paragraph(At(one.at), f" {one.at.code.strip()}", quiet(said), indent=2)
-        if one.is_one_sided:
+        if one.is_one_sided and not _is_as_it_was(one, fix):
             never = "false" if one.true + one.other_true else "true"
             yield paragraph(f"It was never {never}: what the change gives then is not known.", indent=4, tone=Tone.WARN)
+
+
+def _is_as_it_was(one: Sides, fix: Fix) -> bool:
+    """Return whether a branch was always taken, and compiled code leaves it out: it runs what follows, as before."""
+    offers = fix.best.offers if fix.best else ()
+    places = [at.place for offer in offers if offer.drops and (at := fix.as_it_was(offer.target.at))]
+    return not one.false + one.other_false and one.at.place in places
 
 
 def _not_quite_equal(seen: Observed) -> Iterator[Block]:
