@@ -27,7 +27,7 @@ from compiler_lens.facts.breaks.remedies import for_line, remedy_for, remedy_tab
 from compiler_lens.facts.recompiles.causes import _is_made
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.guard_values import EntryValues
-from compiler_lens.facts.recompiles.written import writing_lines
+from compiler_lens.facts.recompiles.written import assigns, writing_lines
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -47,7 +47,7 @@ from compiler_lens.recording.model import (
     Symbol,
 )  # fmt: skip
 from compiler_lens.recording.redact import redacted
-from compiler_lens.recording.source_text import Sources
+from compiler_lens.recording.source_text import Definition, Sources
 from compiler_lens.views.text import short_paths
 
 kinds: Any = importlib.import_module("re._constants" if sys.version_info >= (3, 11) else "sre_constants")
@@ -293,6 +293,18 @@ def lines_that_may_write(size: int) -> Callable[[], object]:
     return lambda: writing_lines(texts, at, "self.calls")
 
 
+def a_line_that_assigns(size: int) -> Callable[[], object]:
+    rests = (
+        ".calls = " * size,
+        ".calls" + "]" * size,
+        ".calls \\\\=" * size,
+        "'calls'] //" * size,
+        ".calls" + " " * size,
+    )
+    texts = [Sources({"m.py": f"def f(self):\n    x = '{one}'\n"}) for one in rests]
+    return lambda: [assigns(one, "m.py", "self.calls", [Definition("f", 1, 1, 2, ())]) for one in texts]
+
+
 def a_name_that_is_made(size: int) -> Callable[[], object]:
     names = ("n = " * size, "n, " * size, "for n " * size, " " * size, "n,=" * size)
     where = "torch_dynamo_resume_in_f_at_3"
@@ -313,6 +325,7 @@ RUN_TIME: dict[str, Callable[[int], Callable[[], object]]] = {
     "compiler_lens.facts.recompiles.causes._is_made": a_name_that_is_made,
     "compiler_lens.facts.recompiles.written._written": a_line_that_writes,
     "compiler_lens.facts.recompiles.written._others": lines_that_may_write,
+    "compiler_lens.facts.recompiles.written.assigns": a_line_that_assigns,
     "compiler_lens.facts.recompiles.guard_values.EntryValues.keys_of": keys_in_guards,
 }
 

@@ -729,6 +729,28 @@ class Running(torch.nn.Module):
         return x
 
 
+class Held(Running):
+    """Keeps the same in a dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = {"seen": 0.5}
+
+    def forward(self, x):
+        total = self.count["seen"] + x.shape[0]
+        x = x * (self.count["seen"] / total)
+        self.count["seen"] = total
+        return x
+
+
+def test_so_is_one_in_a_dict():
+    recording = recorded(lambda: called(Held(), times=2))
+    recording = replace(recording, environment=replace(recording.environment, torch="2.13.0"))
+    (cause, *_) = causes(recording)
+    assert cause.subject == "self.count['seen']"
+    assert "Results may be wrong" in cause.fix.change
+
+
 class Read(Running):
     """Whose own method alone is compiled: what it derives from assigns it."""
 

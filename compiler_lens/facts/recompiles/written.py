@@ -55,9 +55,9 @@ def writing_lines(
 
 
 def assigns(texts: Sources, file: str, subject: str, entered: Iterable[Definition]) -> bool:
-    """Return whether some functions of a file give an attribute a value, of whatever it is computed."""
+    """Return whether some functions of a file give an attribute, or an entry, a value, of whatever it is computed."""
     *path, last = WORD.findall(subject)
-    given = re.compile(rf"\.{re.escape(last)}\s*(?:[-+*/%]|//|\*\*)?=(?!=)") if path else None
+    given = re.compile(rf"[.'\"]{re.escape(last)}['\"\]]*\s*(?:[-+*/%]|//|\*\*)?=(?!=)") if path else None
     lines = (texts.line(file, n) for one in entered for n in range(one.line, one.last + 1))
     return given is not None and any(given.search(text) for text in lines)
 
