@@ -782,6 +782,19 @@ def test_a_float_that_others_change_is_an_input_of_the_graph():
     assert cause.benign
 
 
+def test_what_torch_wraps_is_what_it_was_given():
+    """Torch compiles its own wrapper of what `no_grad` wraps: the size is still one of what the user calls."""
+
+    @torch.no_grad()
+    def wrapped(x):
+        return x.sin() + 1
+
+    compiled = torch.compile(wrapped, backend="eager")
+    (*_, cause) = causes(recorded(lambda: [compiled(torch.ones(n)) for n in (4, 1)]))
+    assert cause.cause is CauseClass.ZERO_ONE
+    assert "mark_unbacked" in cause.fix.change
+
+
 def test_torch_says_that_what_a_function_is_given_is_a_module():
     """Nothing in the guard's own words shows it: torch's hint names the setting, and `dynamic=True` would do nothing."""
     (cause,) = causes(recorded(lambda: given_a_module(Sliced())))

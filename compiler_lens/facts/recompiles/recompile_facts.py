@@ -77,9 +77,10 @@ class Facts(Struct, frozen=True):
     def is_within(self, compile_id: CompileId) -> bool:
         """Return whether a compilation is of something that what torch.compile was given calls, or of its rest."""
         compilation = self.compilations.get(compile_id)
-        at = (compilation.definition or compilation) if compilation else None
-        is_rest = compilation is not None and bool(compilation.resumes)
-        return bool(self.given) and at is not None and (is_rest or (at.file, at.line) not in self.given)
+        if not self.given or compilation is None or is_wrapper(compilation):  # torch's, of what was given
+            return False
+        at = compilation.definition or compilation
+        return bool(compilation.resumes) or (at.file, at.line) not in self.given
 
     def home(self, compile_id: CompileId) -> FunctionName:
         """Return the function that a compilation belongs to."""
