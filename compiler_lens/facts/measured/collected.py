@@ -115,23 +115,25 @@ def _kept(site: Site, value: ast.expr) -> tuple[str, str]:
 
 def _added_to_argument(site: Site) -> Collected | None:
     """Return a line that adds to a list which its function is given, and does nothing else with, beside such lines."""
-    own = parameters(site.function) if site.function else ()
-    call = _appending(site.statement)
-    root = next(roots(call.func.value), "") if call and isinstance(call.func, ast.Attribute) else ""
-    if call is None or root not in own or root == "self" or is_for_eager(site) or root in site.uses().stores:
+    match site.statement:
+        case ast.Expr(value=ast.Call() as call) if site.function and (owner := _appended_to(site.statement)):
+            root = next(roots(owner), "")
+        case _:
+            return None
+    if root == "self" or root not in parameters(site.function) or root in site.uses().stores or is_for_eager(site):
         return None
-    statements = (n for n in ast.walk(site.function) if isinstance(n, ast.stmt)) if site.function else ()
-    others = (one.func.value for n in statements if (one := _appending(n)) and isinstance(one.func, ast.Attribute))
+    others = filter(None, map(_appended_to, ast.walk(site.function)))
     loaded = [n for one in others for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == root]
     if len(loaded) != len(site.loads(root)):
         return None
     return Collected(site, call, *_kept(site, call.args[0]), argument=root)
 
 
-def _appending(node: ast.stmt) -> ast.Call | None:
+def _appended_to(node: ast.AST) -> ast.expr | None:
+    """Return the list that a statement adds one thing to, and does no more."""
     match node:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"), args=[_], keywords=[]) as call):
-            return call
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="append"), args=[_], keywords=[])):
+            return owner
     return None
 
 

@@ -20,10 +20,11 @@ from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.eager import EagerPart, Reason
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import FunctionName
-from compiler_lens.facts.recompiles.fixes import SIZES
+from compiler_lens.facts.recompiles.fixes import SIZES, CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
+RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 _IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\)(?: and .*)?:$")
 
 _DEFERS = re.compile(r"\breorderable_logging_functions\b|\b_higher_order_ops\.print\(")

@@ -13,17 +13,15 @@ from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.raised import failure_of
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.enough import not_worth
-from compiler_lens.facts.measured.fix import Fix, NotTried, Observed, Offer, Target, Trial, as_it_was
+from compiler_lens.facts.measured.fix import RECOMPILES, Fix, NotTried, Observed, Offer, Target, Trial, as_it_was
 from compiler_lens.facts.overview.evidence import FrameFailed
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.causes import RecompileCause
-from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Results, SourceLine
 from compiler_lens.recording.own_files import slashed
 
 _LINE = re.compile(r"(\bline |\.py:)(\d{1,9})")  # in what is said of recompiles
-_OF_RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 
 
 class Came(Enum):
@@ -89,19 +87,12 @@ def behind(fix: Fix) -> tuple[SourceLine, ...]:
     last = fix.best.observed if fix.best else fix.first
     made = {one.target.at for one in fix.best.offers} if fix.best else set()
     known = {fix.as_it_was(one.at) for one in (*last.targets, *fix.first.targets)} | set(map(fix.as_it_was, made))
-    found: dict[object, SourceLine] = {}
-    for seen in (one.observed for one in fix.tried):
-        for target in seen.targets if not seen.error and seen.results is not Results.DIFFER else ():
-            at = fix.as_it_was(target.at)
-            if at and at not in known and target.kind not in _OF_RECOMPILES and _is_of_user(at, fix):
-                is_mended = (at.file, at.code.strip()) in last.computed
-                found.update({} if is_mended else {at.place: at})
+    written = {(file, line.strip()) for file, text in fix.texts.items() for line in text.split("\n")}
+    trials = (one.observed for one in fix.tried if not one.observed.error)
+    targets = (target for seen in trials if seen.results is not Results.DIFFER for target in seen.targets)
+    broken = {fix.as_it_was(one.at) for one in targets if one.kind not in RECOMPILES} - known
+    found = {at.place: at for at in broken if at and (at.file, at.code.strip()) in written - last.computed}
     return tuple(sorted(found.values(), key=lambda one: (one.file, one.line)))
-
-
-def _is_of_user(at: SourceLine, fix: Fix) -> bool:
-    """Return whether a line stands in the user's file as it is."""
-    return at.code.strip() in {line.strip() for line in fix.texts.get(at.file, "").split("\n")}
 
 
 def _is_written(target: Target, fix: Fix) -> bool:

@@ -23,7 +23,7 @@ from compiler_lens.facts.recompiles.serving import Stage, stages
 from compiler_lens.facts.recompiles.written import WORD, assigns, entered_from, writing_lines
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, SourceLine, Tried
-from compiler_lens.recording.source_text import Sources
+from compiler_lens.recording.source_text import Definition, Sources
 
 _ATTRIBUTE = re.compile(r"\.(\w+)")
 _NO_WORD = re.compile(r"\W+")
@@ -130,8 +130,9 @@ def cause_of(
 def _known(kind: CauseClass, subject: str, group: Sequence[Decided], facts: Facts) -> Known:
     changes = _changes(group, facts)
     line = next((line for decided in group if (line := _line(decided, facts))), None)
-    written, used = _written_and_used(kind, subject, group, line, facts)
-    is_assigned = kind in HELD[:2] and line is not None and _is_assigned(subject, group, line, facts)
+    entered = _entered(group, line, facts) if line and kind in {*_WRITTEN, *HELD} else ()
+    written, used = _written_and_used(kind, subject, group, line, entered, facts)
+    is_assigned = kind in HELD[:2] and line is not None and _is_assigned(subject, group, line, entered, facts)
     value = facts.values.get(changes[0].frame, EntryValues()).values.get(group[0].failed.key, "")
     return Known(
         changes,
@@ -150,11 +151,18 @@ def _known(kind: CauseClass, subject: str, group: Sequence[Decided], facts: Fact
     )
 
 
-def _is_assigned(subject: str, group: Sequence[Decided], line: SourceLine, facts: Facts) -> bool:
-    """Return whether what was compiled gives an attribute a value."""
+def _entered(group: Sequence[Decided], line: SourceLine, facts: Facts) -> tuple[Definition, ...]:
+    """Return the functions of a line's file that the compiled code may call; none where it is of another file."""
     compilation = facts.compilations.get(group[0].recompile.compile_id)
-    start = (compilation.definition or compilation) if compilation else line
-    entered = entered_from(facts.texts, line.file, start.line if start.file == line.file else line.line)
+    start = compilation.definition or compilation if compilation else line
+    return entered_from(facts.texts, line.file, start.line) if start.file == line.file else ()
+
+
+def _is_assigned(
+    subject: str, group: Sequence[Decided], line: SourceLine, entered: Sequence[Definition], facts: Facts
+) -> bool:
+    """Return whether what was compiled gives an attribute a value."""
+    entered = entered or entered_from(facts.texts, line.file, line.line)
     ran = [n for file, n in _ran(group, facts) if file == line.file]
     there = [one for one in entered if any(one.line <= n <= one.last for n in ran)]
     return assigns(facts.texts, line.file, subject, there)
@@ -176,15 +184,17 @@ def _seconds(change: Change, facts: Facts) -> float:
     return (compile_seconds(compilation) if compilation else None) or 0.0
 
 
-def _written_and_used(
-    kind: CauseClass, subject: str, group: Sequence[Decided], line: SourceLine | None, facts: Facts
+def _written_and_used(  # noqa: PLR0913, PLR0917 -- what it is looked for by
+    kind: CauseClass,
+    subject: str,
+    group: Sequence[Decided],
+    line: SourceLine | None,
+    entered: Sequence[Definition],
+    facts: Facts,
 ) -> tuple[tuple[SourceLine, ...], frozenset[Use]]:
     """Return the line of the user's that changes a value, or all that may, and what a number is used for."""
     if line is None or kind not in {*_WRITTEN, *HELD}:
         return (), frozenset()
-    compilation = facts.compilations.get(group[0].recompile.compile_id)
-    start = compilation.definition or compilation if compilation else line
-    entered = entered_from(facts.texts, line.file, start.line) if start.file == line.file else ()
     writes = writing_lines(facts.texts, line, subject, entered, _ran(group, facts)) if kind in _WRITTEN else ()
     name = subject.removeprefix("global ")
     used = uses(facts.texts, line.file, line.line, name, entered) if kind in HELD else None

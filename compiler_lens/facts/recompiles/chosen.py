@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.uses import Use, makes_text
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
-from compiler_lens.facts.recompiles.guard_values import FROM_NUMPY, EntryValues, authored
+from compiler_lens.facts.recompiles.guard_values import FROM_NUMPY, EntryValues, authored, literal_class
 from compiler_lens.facts.recompiles.recompile_facts import Decided, Facts
 from compiler_lens.recording.model import CompileId, Recompile, SourceLine
 
@@ -22,7 +22,6 @@ HELD = (
     CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE,
     CauseClass.INT_ARGUMENT, CauseClass.FLOAT_ARGUMENT,
 )  # fmt: skip
-_FLOAT = re.compile(r"-?\d{1,400}\.\d{1,400}(?:e[-+]?\d{1,9})?|-?\d{1,9}e[-+]?\d{1,9}")
 _OF_OBJECTS = frozenset({CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE})
 # Inductor makes a tensor of a float that is an input of its graph (torch/fx/passes/_tensorify_python_scalars.py), and
 # what the graph assigns of it stays what it was when that was compiled: seen with 2.13, not with 2.11.
@@ -189,7 +188,8 @@ def _is_kept_by_inductor(group: Sequence[Decided], known: Known, facts: Facts) -
     """Return whether compiled code assigns a float that is an input of its graph: with Inductor it is one number."""
     values = [value for change in known.changes for value in (change.old, change.new)]
     varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
-    return any(map(_FLOAT.fullmatch, values)) and varies and known.assigned and facts.is_since(_KEEPS_FLOATS)
+    is_float = "float" in map(literal_class, values)
+    return is_float and varies and known.assigned and facts.is_since(_KEEPS_FLOATS)
 
 
 def _in_module(decided: Decided, *, is_counted: bool, facts: Facts) -> Fix:

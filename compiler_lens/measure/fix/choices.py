@@ -22,11 +22,9 @@ from compiler_lens.facts.measured.in_python import (
     runs_less,
 )
 from compiler_lens.facts.measured.marked_inside import Inside, inside_price
-from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Results, SourceLine
 
-RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 CLEARLY = 1.1  # times as many
 _MUCH = 1.4  # times as many operators
 _A_PART = 2  # and less: of what is in graphs as the program is, too little to count for much

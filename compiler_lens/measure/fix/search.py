@@ -9,13 +9,21 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
 from compiler_lens.facts.measured.enough import NotWorth, not_worth, only_says_so, takes_too_much
-from compiler_lens.facts.measured.fix import Difference, Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
+from compiler_lens.facts.measured.fix import (
+    RECOMPILES,
+    Difference,
+    Fix,
+    NotTried,
+    NotTriedBecause,
+    Observed,
+    Offer,
+    Trial,
+)
 from compiler_lens.facts.measured.in_python import compiles_inside, kept_from_graphs, runs_less
 from compiler_lens.facts.measured.other_inputs import OtherCall
 from compiler_lens.measure.fix.choices import (
     CLEARLY,
     MANY,
-    RECOMPILES,
     State,
     compiles_beyond,
     compiles_more,

@@ -362,19 +362,18 @@ class _Runs:
             if not seen or (any(side.is_one_sided for side in seen) and not is_gone_past):
                 found[one.edit] = None
             elif is_gone_past and any(side.is_one_sided for side in seen):
-                found.update(dict.fromkeys(self._behind(one, offers)))
+                found.update(dict.fromkeys(self._after_branch(one, offers)))
         return tuple(found)
 
-    def _behind(self, branch: Offer, offers: Iterable[Offer]) -> Iterator[Edit]:
+    def _after_branch(self, branch: Offer, offers: Iterable[Offer]) -> Iterator[Edit]:
         """Yield other changes of lines that come after a branch in its function, which always left before them."""
-        here = as_it_was(branch.target.at, self._texts) if branch.target.at else None
-        site = site_in(self._texts.get(here.file, ""), here.line) if here else None
-        last = (site.function.end_lineno or 0) if site and site.function else 0
-        for one in offers:
-            at = as_it_was(one.target.at, self._texts) if one.target.at else None
-            is_behind = here is not None and at is not None and at.file == here.file and here.line < at.line <= last
-            if is_behind and isinstance(one.edit, Lines) and not is_mark(one.edit):
-                yield one.edit
+        rewrites = [one for one in offers if isinstance(one.edit, Lines) and not is_mark(one.edit)]
+        for here in self._places([branch]):
+            site = site_in(self._texts.get(here.file, ""), here.line)
+            last = (site.function.end_lineno or 0) if site and site.function else 0
+            for one in rewrites:
+                if any(at.file == here.file and here.line < at.line <= last for at in self._places([one])):
+                    yield one.edit
 
     def _places(self, offers: Iterable[Offer]) -> Sequence[SourceLine]:
         """Return the lines of the user's files that offers are about, each once."""
@@ -433,6 +432,7 @@ class _Runs:
         if self._noisy is None and _may_be_rounding(ended.outcome.difference):
             self._noisy = self._rounded_otherwise()
             ended = self._processes.run(self._plan(texts, offers), self._longest) if self._noisy else ended
+        ended = self._without_around(ended)
         seen = _with_draws(self._seen(ended), offers)
         return self._noted(self._with_words(seen, ended.printed, offers), ended.recording)
 
@@ -544,6 +544,7 @@ class _Runs:
             return seen
         self._tell_of(offers, "counted with AOTAutograd")
         ended = self._processes.run(replace(self._plan(texts, offers), is_aot=True), self._longest)
+        ended = self._without_around(ended)
         counted = self._seen(ended)
         if ended.outcome.error or counted.cost <= seen.cost:
             return seen
@@ -576,8 +577,11 @@ class _Runs:
             self._compiled = _Compiled(found.others.differing, is_aot)
         return self._compiled
 
+    def _without_around(self, ended: Ended) -> Ended:
+        return replace(ended, recording=without_around(ended.recording, self._texts))
+
     def _noted(self, seen: Observed, recording: Recording) -> Observed:
-        self._recordings.append((seen, without_around(recording, self._texts)))
+        self._recordings.append((seen, recording))
         return seen
 
     def _recording_of(self, seen: Observed) -> Recording:
@@ -593,10 +597,10 @@ class _Runs:
         return replace(seen, offers=found.offers)
 
     def _seen(self, ended: Ended) -> Observed:
-        outcome, recording = ended.outcome, without_around(ended.recording, self._texts)
-        seen = observed(recording, self._asked.own, self._called, self._loaded)
+        outcome = ended.outcome
+        seen = observed(ended.recording, self._asked.own, self._called, self._loaded)
         # As the program as it is, it computes something else for as long as compiled code draws other numbers.
-        is_comparable = not (self._is_of_numpy and draws_of_numpy(recording))
+        is_comparable = not (self._is_of_numpy and draws_of_numpy(ended.recording))
         is_known = bool(self._reference) and (is_comparable or outcome.results is Results.EQUAL)
         return replace(
             seen,
@@ -608,7 +612,7 @@ class _Runs:
             error=outcome.error,
             error_line=outcome.error_line,
             calls=outcome.calls,
-            at_each_call=at_each_call(recording, outcome.calls_of, seen.recompiled),
+            at_each_call=at_each_call(ended.recording, outcome.calls_of, seen.recompiled),
             operators=outcome.operators,
             launches=outcome.launches,
         )

@@ -109,9 +109,7 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
             return None
         chosen = [f"result = {site.torch}.where({asks}, {given}, {value})", *chosen, "return result"]
         chosen = [f"return {site.torch}.where({asks}, {given}, {value})"] if not side.names else chosen
-    if said:  # eager code says it where it comes to that, as before
-        chosen.append(f"if not {site.torch}.compiler.is_compiling() and not {asks}:")
-        chosen += [f"    {line}" for one in said for message in _messages(one) for line in site.dedented(message)]
+    chosen += _said_in_eager(site, said, asks)
     price = f"{_PRICE}; {_UNSAID}" if said else _PRICE
     return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], price, last=last)
 
@@ -124,8 +122,13 @@ def _says(site: Site, statement: ast.stmt) -> bool:
     return bool(said_by(site, statement))
 
 
-def _messages(statement: ast.stmt) -> Sequence[ast.stmt]:
-    return statement.body if isinstance(statement, ast.If) else [statement]
+def _said_in_eager(site: Site, said: Sequence[ast.stmt], asks: str) -> Iterator[str]:
+    """Yield lines with messages, which eager code says where it comes to them, as before."""
+    if said:
+        yield f"if not {site.torch}.compiler.is_compiling() and not {asks}:"
+    for one in said:
+        for message in one.body if isinstance(one, ast.If) else [one]:
+            yield from (f"    {line}" for line in site.dedented(message))
 
 
 def _keeps_size(node: ast.AST | None) -> bool:
