@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -12,13 +14,7 @@ from torch import Tensor
 from compiler_lens import Lens, explain
 from compiler_lens.facts.recompiles.fixes import CauseClass
 
-BEGUN = threading.Event()
-
-
-def slow(gm: torch.fx.GraphModule, _inputs: object) -> torch.fx.GraphModule:
-    BEGUN.set()
-    time.sleep(0.5)
-    return gm
+MODE = "torch._dynamo.utils.get_optimize_ddp_mode"
 
 
 def step(x: Tensor) -> Tensor:
@@ -29,19 +25,40 @@ def in_threads(*, before: bool) -> Lens:
     """Two threads call it with a new dtype at once; or it was called with that before."""
     torch._dynamo.reset()
     x = torch.ones(3, dtype=torch.float64)
-    with Lens(strict=True) as lens:
-        compiled = torch.compile(step, backend=slow)
+    has_looked, is_compiled = threading.Event(), threading.Event()
+    mode = torch._dynamo.utils.get_optimize_ddp_mode
+    inside: list[Callable[[], None]] = []
+
+    def backend(gm: torch.fx.GraphModule, _inputs: object) -> torch.fx.GraphModule:
+        if inside:
+            inside.pop()()
+        return gm
+
+    # `CatchErrorsWrapper.__call__` (convert_frame.py) asks this between the look for compiled code and torch's lock.
+    def waiting() -> Any:
+        if threading.current_thread().name == "second":
+            has_looked.set()
+            is_compiled.wait(120)
+        return mode()
+
+    with Lens(strict=True) as lens, mock.patch(MODE, waiting):
+        compiled = torch.compile(step, backend=backend)
         compiled(torch.ones(3))
         if before:
             compiled(x)
-        BEGUN.clear()
-        first = threading.Thread(target=compiled, args=(x,))
+        first, second = (threading.Thread(target=compiled, args=(x,), name=name) for name in ("first", "second"))
+
+        def call_beside() -> None:
+            second.start()
+            has_looked.wait(120)
+
+        inside.append(call_beside)
         first.start()
-        BEGUN.wait(10 if not before else 0)
-        second = threading.Thread(target=compiled, args=(x,))
-        second.start()
-        for each in (first, second):
-            each.join()
+        first.join()
+        is_compiled.set()
+        if before:
+            second.start()
+        second.join()
     return lens
 
 
