@@ -22,7 +22,8 @@ from compiler_lens import load
 from compiler_lens.cli import main
 from compiler_lens.cli.command import interpreter
 from compiler_lens.cli.fix import _not_to_be_applied
-from compiler_lens.facts.measured.fix import Fix, NotCompiledBecause, Observed, OwnBackend
+from compiler_lens.facts.measured.edits import Setting
+from compiler_lens.facts.measured.fix import Fix, NotCompiledBecause, Observed, Offer, OwnBackend, Target, Trial
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.program.ownership import Ownership
@@ -213,8 +214,13 @@ def test_what_was_not_looked_at_whole_is_not_written() -> None:
     assert not _not_to_be_applied(Fix(seen), seen)
     assert "prints something else" in _not_to_be_applied(Fix(seen), replace(seen, printed=OtherWords("8", "4")))
     assert "could not be compared" in _not_to_be_applied(Fix(seen), replace(seen, results=Results.UNKNOWN))
+    unknown = Offer(Target(None, "break"), Setting("torch._dynamo.config.capture_scalar_outputs = True"))
     for because in (NotCompiledBecause.LATE, NotCompiledBecause.ENDED):
-        assert "Give it longer" in _not_to_be_applied(Fix(seen, own_backend=OwnBackend(because=because)), seen)
+        own = OwnBackend(because=because)
+        for offers, is_asked in (((unknown,), True), ((), False)):
+            best = Trial(offers, {}, None, seen, helps=True)
+            said = _not_to_be_applied(Fix(seen, best=best, own_backend=own), seen)
+            assert ("Give it longer" in said) is is_asked
 
 
 TRAINS = """

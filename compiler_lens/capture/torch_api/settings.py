@@ -324,6 +324,13 @@ def dynamo_settings(values: Mapping[str, object]) -> contextlib.AbstractContextM
     return patched
 
 
+def inductor_draws_as_eager() -> contextlib.AbstractContextManager[Any]:
+    """Have what Inductor generates draw random numbers as torch does without it, for a block."""
+    config = importlib.import_module(_INDUCTOR)
+    patched: contextlib.AbstractContextManager[Any] = config.patch(fallback_random=True)
+    return patched
+
+
 def kept_dynamo_settings() -> Callable[[], None]:
     """Return a function that gives all settings of Dynamo the values of now."""
     config = _dynamo()

@@ -153,6 +153,7 @@ class Difference(Struct, frozen=True):
     draws: bool = False  # random numbers come from another generator than in the program as it is
     without: str | None = None  # without torch.compile it differs: what it raises there, or empty
     name: str = ""  # of what an object holds, or whose generator it is
+    by: str = ""  # the backend that computes this of it, and not of the program as it is
     in_backend: str = ""  # what AOTAutograd, or the program's own backend, raises, and not for the program as it is
 
 
@@ -313,6 +314,11 @@ class Trial(Struct, frozen=True):
     is_checked: bool = True  # it was looked at closer, or nobody asked for that
 
     @property
+    def may_be_refused(self) -> bool:
+        """Whether a backend may not take it: unknown numbers and sizes, and tensors in place of numbers."""
+        return self.observed.kept_tensors > 0 or any(offer.gives_unknown for offer in self.offers)
+
+    @property
     def last(self) -> tuple[Offer, ...]:
         """The offers that were made on top of the others."""
         return self.offers[-self.new :]
@@ -328,12 +334,13 @@ class NotCompiledBecause(Enum):
 
 
 class OwnBackend(Struct, frozen=True):
-    """What the program's own backend makes of the best, where that has settings that give unknown numbers or sizes."""
+    """What the program's own backend makes of the best: of Inductor always, else of unknown numbers and sizes."""
 
     names: tuple[str, ...] = ()  # as torch.compile was told: "inductor"
     because: NotCompiledBecause | None = None  # None: it compiles it
     others: OtherInputs = OtherInputs()  # calls with other inputs, for which the same code ran
     recompiles: int | None = None  # in that run; None where that is not known
+    difference: Difference | None = None  # what it computes otherwise of the program as it is, too
 
     @property
     def is_inductor(self) -> bool:
@@ -365,8 +372,10 @@ class Fix(Struct, frozen=True):
     @property
     def is_checked(self) -> bool:
         """Whether the best was looked at as closely as it is meant to be."""
+        if self.best is None or not self.best.may_be_refused or self.own_backend is None:
+            return not self.is_unchecked
         ended = (NotCompiledBecause.ENDED, NotCompiledBecause.BEGUN, NotCompiledBecause.LATE)
-        return not (self.is_unchecked or (self.own_backend is not None and self.own_backend.because in ended))
+        return not (self.is_unchecked or self.own_backend.because in ended)
 
     @property
     def of_each(self) -> tuple[Tried, ...]:

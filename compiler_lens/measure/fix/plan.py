@@ -47,6 +47,7 @@ class Plan(Struct, frozen=True):
     is_eager: bool = False  # without torch.compile
     is_aot: bool = False  # AOTAutograd traces what Dynamo captured
     has_own_backend: bool = False  # the program's own backend compiles it
+    is_rough: bool = False  # what differs no more than rounding may make of it is the same
     observe: frozenset[str] = (
         frozenset()
     )  # files: of calls of their functions is kept what these were given and returned

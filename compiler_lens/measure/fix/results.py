@@ -30,6 +30,10 @@ _FEW = 1 << 16  # elements of a tensor that an object holds, which is looked int
 _NOISE = 10.0  # times the rounding of another run: it is as large only by chance
 # What torch.testing.assert_close allows of a number, by dtype.
 _ROUNDING = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6, torch.float64: 1e-7}
+# What no rounding makes of a result, unless it grows from call to call.
+_ROUGH = frozenset({"result", "object"})
+_FAR, _NOTHING = 1e-2, 1e-5  # of the largest number in it, and for what is zero but for rounding
+_FEW_OTHERS = 0.02  # of whole numbers: indices of what is largest, say
 _CLOSE = 1e-4  # of numbers that objects hold, which were tensors of any dtype
 
 _BEGUN = time.time()
@@ -162,6 +166,67 @@ def compared(
     kind, call = next(key for key in (*counted_before, *counted) if counted[key] != counted_before[key])
     numbers = counted_before[kind, call], counted[kind, call]
     return Results.DIFFER, Difference(kind, call, 0, numbers=numbers)
+
+
+def roughly_compared(
+    kept: Sequence[Kept], reference: Sequence[Kept], unsure: AbstractSet[str] = frozenset()
+) -> tuple[Results, Difference | None]:
+    """Return the same for a run that rounds otherwise: of results, and of numbers that objects hold in the end.
+
+    Args:
+        kept: what one run computed.
+        reference: what the other did.
+        unsure: names of what objects hold that need not be the same.
+    """
+    before, after = _calls(reference), _calls(kept)
+    if before != after:
+        return Results.DIFFER, Difference("call", min(before, after), 0, numbers=(before, after))
+    known = _in_places(reference)
+    for place, one in _in_places(kept).items():
+        other = known.get(place)
+        is_asked = one.kind in _ROUGH and not (one.name and (one.name in unsure or ALL in unsure))
+        if is_asked and other is not None and _is_far(one, other):
+            values = (side.value[0] if side.name else side.value for side in (one, other))
+            return Results.DIFFER, Difference(one.kind, one.call, one.index, _largest(*values), name=one.name)
+    return Results.EQUAL, None
+
+
+def _in_places(kept: Iterable[Kept]) -> Mapping[tuple[object, ...], Kept]:
+    """Return what was kept by where it was; the parts of a large tensor have numbers."""
+    found: dict[tuple[object, ...], Kept] = {}
+    parts: Counter[tuple[object, ...]] = Counter()
+    for one in kept:
+        name = (one.kind, one.call, one.index, one.name)
+        place = (*name, parts[name])
+        found[place] = one
+        parts[name] += 1
+    return found
+
+
+def _is_far(one: Kept, other: Kept) -> bool:
+    """Whether two values are not the same by far; of what objects hold numbers alone are asked for."""
+    if _is_zero_for_none(one, other):
+        return False
+    mine, its = (side.value[0] if side.name and len(side.value) == 1 else side.value for side in (one, other))
+    numbers = [_number(mine), _number(its)]
+    if None not in numbers:
+        is_whole = isinstance(mine, int) and isinstance(its, int)
+        one_number, other_number = (torch.tensor([number], dtype=torch.float64) for number in numbers)
+        return _is_apart(one_number, other_number, is_whole=is_whole)
+    if one.name or not (isinstance(mine, torch.Tensor) and isinstance(its, torch.Tensor)):
+        return not one.name and bool(mine != its)
+    is_whole = not (mine.is_floating_point() or mine.is_complex())
+    return mine.shape != its.shape or _is_apart(mine, its, is_whole=is_whole)
+
+
+def _is_apart(one: torch.Tensor, other: torch.Tensor, *, is_whole: bool) -> bool:
+    """Whether elements differ by more than a hundredth of the largest; of whole numbers more than a few, and by two."""
+    if not one.numel() or (is_whole and float((one != other).double().mean()) <= _FEW_OTHERS):
+        return False
+    dtype = torch.complex128 if one.is_complex() else torch.float64
+    one, other = (torch.nan_to_num(side.to(dtype)) for side in (one, other))
+    nothing = 1.0 if is_whole else _NOTHING
+    return bool((one - other).abs().max() > _FAR * other.abs().max() + nothing)
 
 
 def _counts(kept: Sequence[Kept]) -> Counter[int]:

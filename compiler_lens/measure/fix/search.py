@@ -143,13 +143,13 @@ class Search:
             )
         )
 
-    def again_without_unknown(self, why: str | OtherCall) -> Fix:
+    def again_without_unknown(self, why: str | OtherCall | Difference) -> Fix:
         """Try on without settings that give unknown numbers, as what compiles the best speaks against that."""
         self.refuse_unknown(why)
         self._walked(self._first)
         return self._concluded()
 
-    def without_unknown(self, why: str | OtherCall) -> Fix:
+    def without_unknown(self, why: str | OtherCall | Difference) -> Fix:
         """Return what is best of what was tried without settings that give unknown numbers."""
         self.refuse_unknown(why)
         return self._concluded()
@@ -168,7 +168,7 @@ class Search:
         """What is best of what was tried."""
         return self._best()
 
-    def refuse_unknown(self, why: str | OtherCall) -> None:
+    def refuse_unknown(self, why: str | OtherCall | Difference) -> None:
         """Take it that settings that give unknown numbers do not help, as what compiles the best raises an error.
 
         Or as it makes something else of a call with other inputs.
@@ -185,6 +185,8 @@ class Search:
             observed = replace(refused.observed, results=Results.DIFFER)
             if isinstance(why, OtherCall):
                 observed = replace(observed, refuted_by=why)
+            elif isinstance(why, Difference):
+                observed = replace(observed, difference=why)
             else:
                 observed = replace(observed, difference=Difference("error", 0, 0, in_backend=why))
             self._tried[self._place(refused.offers)] = replace(refused, observed=observed, helps=False)

@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 import tokenize
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -44,7 +44,7 @@ from compiler_lens.facts.measured.other_inputs import (
 from compiler_lens.facts.measured.printed import Known, known
 from compiler_lens.facts.measured.time_for_all import enough_for_all
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.measure.fix.plan import ALL, RESULTS, Plan, Program
+from compiler_lens.measure.fix.plan import ALL, RESULTS, Outcome, Plan, Program
 from compiler_lens.measure.fix.process import LAST_STRETCH, Ended, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
@@ -57,8 +57,9 @@ _COMPARED = ("results", "difference", "others", "calls", "printed")  # what a tr
 _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with a change, or other inputs
 
 
-# What speaks against unknown numbers with the own backend: what it raises, or a call with other inputs.
-Refused = str | OtherCall
+# What speaks against changes with the own backend: what it raises, a call with other inputs, another result.
+Refused = str | OtherCall | Difference
+_BY_ITS_OWN: Mapping[str, bool] = {"has_own_backend": True, "is_rough": True}
 
 
 class Asked(Struct, frozen=True):
@@ -118,6 +119,7 @@ class _Runs:
         self._others: _Others | None = None  # once a change has helped
         self._compiled: _Compiled | None = None  # once that gives something else with other inputs
         self._search: Search | None = None
+        self._by_inductor: Outcome | None = None  # what that makes of the program as it is
         self._by_backend: dict[tuple[Offer, ...], OwnBackend | Refused] = {}  # what the program's own made of changes
         self._begun_by_its_own: tuple[Offer, ...] = ()  # of the last run with that
         self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
@@ -264,7 +266,7 @@ class _Runs:
 
     def _by_its_own_so_far(self, best: Trial | None) -> OwnBackend | None:
         """Return what is known of the best with the program's own backend, where no more is tried."""
-        if best is None or not _is_for_its_own(best):
+        if best is None or not (self._is_for_inductor or best.may_be_refused):
             return None
         known, is_begun = self._by_backend.get(best.offers), self._begun_by_its_own == best.offers
         because = NotCompiledBecause.BEGUN if is_begun else NotCompiledBecause.ENDED
@@ -291,20 +293,63 @@ class _Runs:
 
         It may not take them, and then raises where the program as it is breaks its graph before them. Nor may it keep
         apart two results of which one has no gradient: Inductor 2.13 makes one tensor of `y + 0 * z` and `y.detach()`.
-        None: there are none of these.
+        Whatever it takes, it may compute something else of it than it does of the program as it is.
+        None: it is another backend than Inductor, and there are none of these.
         """
-        if best is None or not _is_for_its_own(best):
-            return self._counted_by_its_own(best, longest) if best else None
+        if best is None or not (self._is_for_inductor or best.may_be_refused):
+            return None
         known = self._by_backend.get(best.offers)
         is_late = isinstance(known, OwnBackend) and known.because is NotCompiledBecause.LATE  # there is more time now
         if known is None or is_late:
-            known = self._by_backend[best.offers] = self._compiled_by_its_own(best, longest)
+            known = self._compiled_by_its_own(best, longest) if best.may_be_refused else OwnBackend()
+            if self._is_for_inductor and isinstance(known, OwnBackend) and known.because is None:
+                known = self._computed_by_its_own(best, known, longest)
+            self._by_backend[best.offers] = known
         return known
+
+    def _computed_by_its_own(self, best: Trial, known: OwnBackend, longest: float) -> OwnBackend | Refused:
+        """Return the same with how often Inductor compiles again, and with what it computes otherwise.
+
+        It may do so of the program as it is, too, and where rounding alone makes results others, nothing is known.
+        """
+        self._tell_of(best.offers, "with Inductor")
+        self._begin_by_its_own(best)
+        ended = self._processes.run(replace(self._plan(best.texts, best.offers), **_BY_ITS_OWN), longest)
+        names = _backends(ended) or known.names
+        if ended.is_late:
+            return replace(known, names=names, because=NotCompiledBecause.LATE)
+        found = replace(known, names=names, recompiles=len(ended.recording.recompiles))
+        differs = ended.outcome.difference
+        if not (ended.outcome.error or differs):
+            return found
+        as_it_is = self._as_it_is_by_its_own()
+        if ended.outcome.error:
+            raises = replace(known, names=names, because=NotCompiledBecause.RAISES)
+            return raises if as_it_is.error else ended.outcome.error
+        if as_it_is.error or as_it_is.difference:
+            return replace(found, difference=as_it_is.difference)
+        return found if differs is None or self._is_of_rounding() else replace(differs, by="Inductor")
+
+    def _begin_by_its_own(self, best: Trial) -> None:
+        if not self._processes.is_over:
+            self._begun_by_its_own = best.offers
+
+    def _as_it_is_by_its_own(self) -> Outcome:
+        """Return what the program as it is does with Inductor."""
+        if self._by_inductor is None:
+            self._tell("the program as it is, with Inductor")
+            self._by_inductor = self._processes.run(replace(self._plan(), **_BY_ITS_OWN), _OWN_BACKEND).outcome
+        return self._by_inductor
+
+    def _is_of_rounding(self) -> bool:
+        """Whether the program as it is computes something else where its parameters are rounded otherwise."""
+        self._tell("the program as it is, with parameters that are rounded otherwise")
+        plan = replace(self._plan(), is_rough=True, is_noisy=True, is_eager=self._is_of_numpy)
+        return self._processes.run(plan, self._longest).outcome.results is not Results.EQUAL
 
     def _compiled_by_its_own(self, best: Trial, longest: float) -> OwnBackend | Refused:
         self._tell_of(best.offers, "with the program's own backend")
-        if not self._processes.is_over:
-            self._begun_by_its_own = best.offers
+        self._begin_by_its_own(best)
         ended = self._run_by_its_own(self._plan(best.texts, best.offers), longest)
         names = _backends(ended)
         if not ended.outcome.error or ended.is_late:
@@ -315,16 +360,6 @@ class _Runs:
         self._tell("the program as it is, with its own backend")
         as_it_is = self._processes.run(replace(self._plan(), has_own_backend=True), _OWN_BACKEND)
         return OwnBackend(names, NotCompiledBecause.RAISES) if as_it_is.outcome.error else ended.outcome.error
-
-    def _counted_by_its_own(self, best: Trial, longest: float) -> OwnBackend | None:
-        """Return how often Inductor compiles again, where that may be more often than Dynamo does."""
-        if not (self._is_for_inductor and best.observed.may_compile_more):
-            return None
-        if best.offers not in self._by_backend:
-            self._tell_of(best.offers, "with the program's own backend, which may compile again for each size")
-            self._by_backend[best.offers] = self._counted(self._plan(best.texts, best.offers), longest)
-        known = self._by_backend[best.offers]
-        return known if isinstance(known, OwnBackend) else None
 
     def _run_by_its_own(self, plan: Plan, longest: float = _OWN_BACKEND) -> Ended:
         """Run with the program's own backend, also for other inputs where these were tried without a change."""
@@ -616,11 +651,6 @@ class _Runs:
             operators=outcome.operators,
             launches=outcome.launches,
         )
-
-
-def _is_for_its_own(best: Trial) -> bool:
-    """Whether the program's own backend is asked about a trial, as others than that take what it does."""
-    return best.observed.kept_tensors > 0 or any(offer.gives_unknown for offer in best.offers)
 
 
 def _as_written(best: Trial | None) -> Texts | None:

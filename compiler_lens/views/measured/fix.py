@@ -326,7 +326,8 @@ def _difference(seen: Observed) -> str:
     if found.in_backend or found.without:
         where = "compiled on, past Dynamo," if found.in_backend else "without torch.compile"
         return f"{where} it raises {found.in_backend or found.without}"
-    said = f"{_value_differs(found)}{_DRAWS if found.draws else ''}"
+    by = f"with {found.by} " if found.by else ""
+    said = f"{by}{_value_differs(found)}{_DRAWS if found.draws else ''}"
     return said if found.without is None else f"without torch.compile {said}"
 
 
@@ -350,6 +351,11 @@ def _value_differs(found: Difference | OtherCall) -> str:
     if found.name:
         said += f" after call {_call(found)}" if isinstance(found, OtherCall) else " at the end"
     return f"{said} differs by {found.largest:.3g}" if found.largest else f"{said} differs"
+
+
+def _other(found: Difference) -> str:
+    """Return the number of calls that differs, or else the value."""
+    return _NUMBERS[found.kind].format(*found.numbers, call=_call(found)) if found.numbers else _value_differs(found)
 
 
 def _call(found: Difference | OtherCall) -> int:
@@ -622,7 +628,7 @@ def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
 
 def _checks(fix: Fix, best: Trial) -> Iterator[Block]:
     """Say what the changes take for granted, or cost."""
-    of_backend = list(_of_backend(fix.own_backend))
+    of_backend = list(_of_backend(fix.own_backend, best))
     is_tried = fix.own_backend is None or fix.own_backend.because is None
     if not is_tried:
         yield from (paragraph(*coded(f"{said}: run the program with it first."), tone=Tone.WARN) for said in of_backend)
@@ -643,15 +649,16 @@ def _of_alike(apart: Sequence[Offer]) -> Iterator[str]:
         yield f"{which} {'is' if len(names) == 1 else 'are'} {said}"
 
 
-def _of_backend(own: OwnBackend | None) -> Iterator[str]:
-    """Say what is not known of how unknown numbers and sizes compile: a backend may raise at what follows from them."""
+def _of_backend(own: OwnBackend | None, best: Trial) -> Iterator[str]:
+    """Say what is not known of how the program's own backend takes it: it may refuse what torch does not know."""
     if own is None or (own.is_inductor and own.because is None):
         return
+    may_refuse = f", which {_MAY_REFUSE}" if best.may_be_refused else ""
     named = " and ".join(f'`backend="{name}"`' for name in own.names) or "its own backend"
     if own.because is None:
-        yield f"It was tried with {named}, not with Inductor, the default backend, which {_MAY_REFUSE}"
+        yield f"It was tried with {named}, not with Inductor, the default backend{may_refuse}"
     else:
-        yield f"{_NOT_COMPILED[own.because].format(named)}, which {_MAY_REFUSE}"
+        yield f"{_NOT_COMPILED[own.because].format(named)}{may_refuse}"
 
 
 def _kept(first: Observed, best: Observed) -> Iterator[Block]:
@@ -679,6 +686,9 @@ def _expected(seen: Observed) -> Iterator[Block]:
 def _by_its_own(seen: Observed, own: OwnBackend | None) -> Iterator[Block]:
     """Tell how often the program's own backend compiles again, where that is, or may be, more often than counted."""
     counted = seen.figures.recompiles if seen.figures else 0
+    if own and own.difference:
+        said = "With Inductor, the program as it is computes something else than without torch.compile"
+        yield paragraph(*coded(f"{said}: {_other(own.difference)}. These changes do not mend that."), tone=Tone.WARN)
     if own is None or own.recompiles is None:
         if seen.may_compile_more:
             yield paragraph(*coded(_OF_CONVOLUTIONS), tone=Tone.WARN)
