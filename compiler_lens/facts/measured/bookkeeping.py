@@ -205,7 +205,15 @@ def _keeps_books(site: Site, node: ast.stmt) -> bool:
             return _asks(value) and names <= _CLOCKS | _DRAWS | _OF_NUMBERS
         case ast.AugAssign(target=ast.Attribute() as target, value=value):
             return dotted(target).startswith("self.") and _is_number_for_books(site, value)
-    return _is_said(site, node) or added(site, node) is not None
+    return _is_said(site, node) or added(site, node) is not None or _may_be_called_later(site, node)
+
+
+def _may_be_called_later(site: Site, node: ast.stmt) -> bool:
+    """Return whether a statement of the function itself calls a method that keeps books."""
+    if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and site.function):
+        return False
+    code, name = site.dedented(node), name_at(site.text, site.function.lineno)
+    return node in site.function.body and len(code) == 1 and waiting(site.text, code[0], name) is not None
 
 
 def _is_number_for_books(site: Site, node: ast.expr) -> bool:

@@ -22,7 +22,7 @@ from compiler_lens.facts.breaks.remedies import (
 from compiler_lens.facts.breaks.rewrites import allows, alternatives, rewrite, shown_at, used_later, words_for
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors, site_in
 from compiler_lens.facts.breaks.seen import seen_tensors
-from compiler_lens.facts.measured import edits
+from compiler_lens.facts.measured import edits, handed_in
 from compiler_lens.facts.measured.ahead import is_check, set_ahead
 from compiler_lens.facts.measured.along import along
 from compiler_lens.facts.measured.any_size import for_any_size
@@ -66,7 +66,7 @@ from compiler_lens.facts.measured.said import says
 from compiler_lens.facts.measured.set_up import sets_up
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
-from compiler_lens.facts.measured.unanswered import booked_in, may_be_anothers, waits
+from compiler_lens.facts.measured.unanswered import booked_in, called_at, may_be_anothers, waits
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
 from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
@@ -259,6 +259,8 @@ def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenT
         yield Offer(target, lines, PRICE)
     if at and (lines := uncached(at, cause, known)):
         yield Offer(target, lines, RECOMPUTED)
+    for lines in handed_in.handed_in(at, known) if at else ():
+        yield Offer(target, lines, handed_in.PRICE)
     for lines in by_python(at, cause, known) if at else ():
         yield Offer(target, lines, BY_PYTHON)
 
@@ -310,6 +312,8 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
         inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
         inner = [(one, at) for one, at in inner if is_all_given and not _is_read_meanwhile(at, text, name, known)]
+        # What the function's own lines alone call waits with these.
+        inner = [one for one in inner if not _is_called_by(text, one[1].line, name, kept)]
         inner = [one for one in inner if not may_be_anothers(text, one[1].line, other_texts(defined.file, known))]
         if draws_first(text, name) and any(map(draws, imported(text, known))):  # which may draw in between
             continue
@@ -326,6 +330,12 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
                 yield Offer(target, edits.Split(defined.file, name, lines), price.format(name=name, inner=inner_name))
             if at.line in kept and lines and len(given) > 1:
                 yield Offer(target, edits.Split(defined.file, name), said.format(name=name, inner=inner_name))
+
+
+def _is_called_by(text: str, line: int, name: str, kept: frozenset[int]) -> bool:
+    """Return whether a line of a method that keeps books runs only as some lines call that method."""
+    calls = called_at(text, line, name)
+    return bool(calls) and calls <= kept
 
 
 def _is_collected(target: Target, at: SourceLine, text: str, name: str) -> bool:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.messages import LEVELS, is_message_in
+from compiler_lens.facts.breaks.rewrites.others import assigned
 from compiler_lens.facts.breaks.rewrites.plain import is_plain
 from compiler_lens.facts.breaks.rewrites.syntax import (
     OF_TENSORS,
@@ -491,19 +492,6 @@ def _attributes(tree: ast.AST) -> tuple[_Values, Mapping[str, set[ast.Attribute]
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and node not in added:
             stored[node.attr].add(node)
     return values, stored
-
-
-def assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                match target, value:
-                    case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
-                        yield from zip(names, values, strict=True)
-                    case _:
-                        yield target, value
-        case ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield target, value
 
 
 def _is_owned(tree: ast.Module, owner: ast.ClassDef, name: str, but: AbstractSet[ast.FunctionDef]) -> bool:

@@ -10,11 +10,18 @@ from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in
 from compiler_lens.facts.measured.called import named_functions
 
+_OF_TEXTS = frozenset({"__format__", "__repr__", "__str__"})
+# Names of what may ask for a text: a function that logs is called as its author likes, and takes what it is given.
+_MAKE_TEXTS = frozenset({
+    "critical", "debug", "echo", "error", "exception", "format", "info", "join", "log", "pprint", "print", "repr",
+    "str", "warn", "warning", "write",
+})  # fmt: skip
+
 
 def reached(text: str, names: Sequence[str]) -> Sequence[ast.AST]:
     """Return the functions of a file that some, by qualified names, may come to: all of which they mention the name.
 
-    Modules are called by their `forward`, hooks by torch, and operators by Python.
+    Modules are called by their `forward`, hooks by torch, and operators by Python; what gives a text, if one is made.
     """
     return come_to(text, [one for name, one in named_functions(text) if name in names])
 
@@ -30,8 +37,17 @@ def come_to(text: str, begin: Sequence[ast.AST]) -> Sequence[ast.AST]:
     while left:
         found.update(dict.fromkeys(left))
         known |= identifiers(n for one in left for n in _run(one))
+        known |= _OF_TEXTS if known & _MAKE_TEXTS or any(map(_makes_text, left)) else frozenset()
         left = [one for name, one in functions if one not in found and _is_mentioned(name, known)]
     return list(found)
+
+
+def _makes_text(piece: ast.AST) -> bool:
+    return any(
+        isinstance(n, ast.FormattedValue) or (isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod))
+        for one in _run(piece)
+        for n in ast.walk(one)
+    )
 
 
 def _run(piece: ast.AST) -> Iterable[ast.AST]:
@@ -46,7 +62,8 @@ def _is_mentioned(name: str, known: AbstractSet[str]) -> bool:
     owner, _, last = name.rpartition(".")
     if last == "__init__":
         return owner.rpartition(".")[2] in known
-    return last in known or (last.startswith("__") and last.endswith("__"))
+    is_special = last.startswith("__") and last.endswith("__")
+    return last in known or (is_special and last not in _OF_TEXTS)
 
 
 def identifiers(nodes: Iterable[ast.AST]) -> frozenset[str]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.rewrites.others import assigned, given_to
 from compiler_lens.facts.breaks.rewrites.site import Site, nodes_in, only_line, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import Function, called, dotted, parameters
 from compiler_lens.facts.measured.called import functions_in, named_functions
@@ -29,7 +30,6 @@ from compiler_lens.facts.measured.collected import (
 from compiler_lens.facts.measured.own_state import (
     OF_CONTAINERS,
     Kind,
-    assigned,
     attributes_of,
     changing,
     class_around,
@@ -99,6 +99,13 @@ def booked_in(text: str, line: int) -> frozenset[str]:
     method = _method_at(tree, calls, line) if tree else None
     found = _later(tree, [one for one in calls if one.method is method]) if tree and method else None
     return attributes_of(found.functions if found else {method} if method else frozenset())
+
+
+def called_at(text: str, line: int, name: str) -> frozenset[int]:
+    """Return the lines at which a function comes to the method that keeps books, at or in which a line stands."""
+    tree = parsed(text)
+    found = _found(text, tree, line, name) if tree else None
+    return frozenset(one.node.lineno for one in found.calls) if found else frozenset()
 
 
 def may_be_anothers(text: str, line: int, others: Iterable[str]) -> bool:
@@ -239,8 +246,26 @@ def _class_of_parameter(tree: ast.Module, function: Function, name: str, method:
         return None
     if said is not None:
         return _classes(tree).get(str(said.value) if isinstance(said, ast.Constant) else dotted(said))
+    given = {_made_of(tree, value) for parameter, value in given_to(tree, function) if parameter == name}
+    if len(given) == 1 and (owner := _classes(tree).get(given.pop())):
+        return owner
     having = [one for one in _classes(tree).values() if method in methods_of(one)]
     return having[0] if len(having) == 1 and method not in OF_CONTAINERS else None
+
+
+def _made_of(tree: ast.Module, given: ast.expr) -> str:
+    """Return the class that the file makes a name of, wherever it assigns it; empty where it may be another."""
+    if not isinstance(given, ast.Name):
+        return ""
+    stored = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == given.id and _is_stored(n)]
+    values = [value for target, value in _all_assigned(tree) if target in stored]
+    names = {dotted(value.func) if isinstance(value, ast.Call) else "" for value in values}
+    return names.pop() if len(names) == 1 and len(values) == len(stored) else ""
+
+
+@lru_cache(maxsize=4)
+def _all_assigned(tree: ast.Module) -> Sequence[tuple[ast.expr, ast.expr]]:
+    return [pair for node in ast.walk(tree) for pair in assigned(node)]
 
 
 @lru_cache(maxsize=4)
@@ -422,7 +447,9 @@ def _is_used_within(found: Later, text: str, tree: ast.Module, name: str) -> boo
     functions = _compiled(text, name)
     nodes = [n for one in functions for n in ast.walk(one) if n not in own | waiting_calls]
     known = {value for n in nodes for key in ("id", "attr", "value") if isinstance(value := getattr(n, key, None), str)}
-    mentioned = {value for n in nodes for key in ("attr", "value") if isinstance(value := getattr(n, key, None), str)}
+    called_by_name = {n.func for n in nodes if isinstance(n, ast.Call)}  # `x.sum()` reads no meter's `sum`
+    named = [n for n in nodes if n not in called_by_name]
+    mentioned = {value for n in named for key in ("attr", "value") if isinstance(value := getattr(n, key, None), str)}
     if mentioned & changing(tree, found.functions) or known & (OF_ANY | _OTHERWISE) or _is_alias(found, tree, known):
         return True
     inner = {n.value for n in nodes if isinstance(n, ast.Attribute)}
@@ -460,7 +487,7 @@ def _is_alias(found: Later, tree: ast.Module, known: AbstractSet[str]) -> bool:
     giving = {one.name for one in functions_in(tree) if any(_returns(n, owned) for n in ast.walk(one))}
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(targets=targets, value=value) if _gives(value, owned | giving):
+            case ast.Assign(targets=targets, value=value) if _gives(value, owned, giving):
                 if identifiers(targets) & known:
                     return True
             case ast.Call(args=args, keywords=keywords) if called(node) in functions:
@@ -470,8 +497,8 @@ def _is_alias(found: Later, tree: ast.Module, known: AbstractSet[str]) -> bool:
     return False
 
 
-def _gives(node: ast.expr, names: AbstractSet[str]) -> bool:
-    return called(node) in names or (isinstance(node, ast.Attribute) and node.attr in names)
+def _gives(node: ast.expr, owned: AbstractSet[str], giving: AbstractSet[str]) -> bool:
+    return called(node) in giving or (isinstance(node, ast.Attribute) and node.attr in owned)
 
 
 def _returns(node: ast.AST, owned: AbstractSet[str]) -> bool:

@@ -33,6 +33,7 @@ _ROUNDING = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6,
 # What no rounding makes of a result, unless it grows from call to call.
 _ROUGH = frozenset({"result", "object"})
 _FAR, _NOTHING = 1e-2, 1e-5  # of the largest number in it, and for what is zero but for rounding
+_DRIFT = 1e-3  # of it, for which another run that only rounds otherwise says how far results drift
 _FEW_OTHERS = 0.02  # of whole numbers: indices of what is largest, say
 _CLOSE = 1e-4  # of numbers that objects hold, which were tensors of any dtype
 
@@ -144,6 +145,7 @@ def compared(
     kept, reference, noisy = _unnamed(kept), _unnamed(reference), _unnamed(noisy)
     if _counts(kept) != _counts(reference):
         kept, reference, noisy = _with_gradients(kept), _with_gradients(reference), _with_gradients(noisy)
+        kept = _without_zeros(kept, reference)
     rounding = _rounding(reference, noisy)
     for place, (one, other) in enumerate(zip(kept, reference, strict=False)):
         if (one.kind, one.call, one.index) != (other.kind, other.call, other.index):
@@ -154,7 +156,7 @@ def compared(
         if one.kind == other.kind == "gradient" and _is_rounded(one.value, other.value, largest):
             continue
         is_rounding = place in rounding and largest is not None and largest <= rounding[place]
-        if not (is_rounding and one.value.dtype is other.value.dtype):
+        if not (is_rounding and getattr(one.value, "dtype", None) is getattr(other.value, "dtype", None)):
             return Results.DIFFER, Difference(one.kind, one.call, one.index, largest)
     else:
         if len(kept) == len(reference):
@@ -203,7 +205,7 @@ def _in_places(kept: Iterable[Kept]) -> Mapping[tuple[object, ...], Kept]:
     return found
 
 
-def _is_far(one: Kept, other: Kept) -> bool:
+def _is_far(one: Kept, other: Kept, far: float = _FAR) -> bool:
     """Whether two values are not the same by far; of what objects hold numbers alone are asked for."""
     if _is_zero_for_none(one, other):
         return False
@@ -212,21 +214,21 @@ def _is_far(one: Kept, other: Kept) -> bool:
     if None not in numbers:
         is_whole = isinstance(mine, int) and isinstance(its, int)
         one_number, other_number = (torch.tensor([number], dtype=torch.float64) for number in numbers)
-        return _is_apart(one_number, other_number, is_whole=is_whole)
+        return _is_apart(one_number, other_number, far, is_whole=is_whole)
     if one.name or not (isinstance(mine, torch.Tensor) and isinstance(its, torch.Tensor)):
         return not one.name and bool(mine != its)
     is_whole = not (mine.is_floating_point() or mine.is_complex())
-    return mine.shape != its.shape or _is_apart(mine, its, is_whole=is_whole)
+    return mine.shape != its.shape or _is_apart(mine, its, far, is_whole=is_whole)
 
 
-def _is_apart(one: torch.Tensor, other: torch.Tensor, *, is_whole: bool) -> bool:
-    """Whether elements differ by more than a hundredth of the largest; of whole numbers more than a few, and by two."""
+def _is_apart(one: torch.Tensor, other: torch.Tensor, far: float, *, is_whole: bool) -> bool:
+    """Whether elements differ by more than a share of the largest; of whole numbers more than a few, and by two."""
     if not one.numel() or (is_whole and float((one != other).double().mean()) <= _FEW_OTHERS):
         return False
     dtype = torch.complex128 if one.is_complex() else torch.float64
     one, other = (torch.nan_to_num(side.to(dtype)) for side in (one, other))
     nothing = 1.0 if is_whole else _NOTHING
-    return bool((one - other).abs().max() > _FAR * other.abs().max() + nothing)
+    return bool((one - other).abs().max() > far * other.abs().max() + nothing)
 
 
 def _counts(kept: Sequence[Kept]) -> Counter[int]:
@@ -248,21 +250,44 @@ def _with_gradients(kept: Sequence[Kept]) -> list[Kept]:
     return found
 
 
+def _without_zeros(kept: Sequence[Kept], reference: Sequence[Kept]) -> Sequence[Kept]:
+    """Leave out gradients that are zeros, of calls whose results need none in another run: nobody chose any rows."""
+    having = {(one.call, one.inputs) for one in reference if one.kind == "gradient"}
+    return [
+        one
+        for one in kept
+        if one.kind != "gradient"
+        or (one.call, one.inputs) in having
+        or not isinstance(one.value, torch.Tensor)
+        or bool(one.value.any())
+    ]
+
+
 def _unnamed(kept: Sequence[Kept]) -> Sequence[Kept]:
     return [one for one in kept if not one.name]
 
 
 def _rounding(reference: Sequence[Kept], noisy: Sequence[Kept]) -> Mapping[int, float]:
-    """Return how far rounding alone moves parameters, by their places among all values; nothing if it moves more."""
+    """Return how far rounding alone moves numbers, by their places among all values; nothing if it moves more.
+
+    What a program goes on with drifts, a little further in each call: parameters, and then all that comes of them.
+    """
     if len(reference) != len(noisy):
         return {}
     found: dict[int, float] = {}
     for place, (one, other) in enumerate(zip(reference, noisy, strict=True)):
-        if one.kind == other.kind == "state" and isinstance(one.value, torch.Tensor):
-            found[place] = _NOISE * (_largest(one.value, other.value) or 0.0)
-        elif not _is_close(one.value, other.value):
+        moved = _largest(one.value, other.value) if _is_floating(one.value) and _is_floating(other.value) else None
+        if moved is None and not _is_close(one.value, other.value):
             return {}
+        is_far = moved is not None and one.kind != "state" and _is_far(one, other, _DRIFT)
+        if is_far:
+            return {}
+        found[place] = _NOISE * (moved or 0.0)
     return found
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, float) or (isinstance(value, torch.Tensor) and value.is_floating_point())
 
 
 def names_that_differ(kept: Iterable[Kept], reference: Iterable[Kept]) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ from compiler_lens.recording.model import Recording, Results, SourceLine
 _SHOWN = 3  # lines of what a program printed last
 _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
 _OWN_BACKEND = 240.0  # seconds for a run that generates code
+_DRIFTING, _DRIFT = frozenset({"gradient", "result"}), 1e-2  # what rounding moves from call to call, a little
 _COMPARED = ("results", "difference", "others", "calls", "printed")  # what a trial shows of results
 _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with a change, or other inputs
 
@@ -687,7 +688,9 @@ def _is_same(ended: Ended) -> bool:
 
 
 def _may_be_rounding(difference: Difference | None) -> bool:
-    return difference is not None and difference.kind == "state" and bool(difference.largest)
+    if difference is None or not difference.largest:
+        return False
+    return difference.kind == "state" or (difference.kind in _DRIFTING and difference.largest < _DRIFT)
 
 
 def _with_draws(seen: Observed, offers: tuple[Offer, ...]) -> Observed:

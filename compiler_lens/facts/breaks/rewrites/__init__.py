@@ -24,10 +24,12 @@ from compiler_lens.facts.breaks.rewrites.put_off import allows
 from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled, weighed_and_ones
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
+from compiler_lens.facts.breaks.rewrites.spread import spread, spread_branch
 from compiler_lens.facts.breaks.rewrites.stops import all_rounds, goes_on
 from compiler_lens.facts.breaks.rewrites.tells import words_for
 from compiler_lens.facts.breaks.rewrites.texts import one_text
 from compiler_lens.facts.breaks.rewrites.tokens import named_elements
+from compiler_lens.facts.breaks.rewrites.undone import undone
 from compiler_lens.facts.breaks.rewrites.windows import window
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -112,6 +114,7 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
         (guarded_branching, gone_on_for_none, early_return, filled, goes_on),
         (reduced_sides,),
+        (spread_branch,),
     ),
     "Failed to trace builtin operator": ((calls.printed_in_the_graph,),),
     "Data dependent operator": ((calls.number_for_training,),),
@@ -130,10 +133,10 @@ _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
 )
 _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
-        (needless, masked_list, both_sides, returned), (all_rounds,), (named_elements,), (shortcut,),
+        (needless, masked_list, both_sides, returned, undone), (all_rounds,), (named_elements,), (shortcut,),
     ),
     "Dynamic shape operator": (
-        (each_class,), (weighed,), (weighed_and_filled,), (weighed_and_ones,), (named_elements,),
+        (each_class,), (weighed,), (weighed_and_filled,), (weighed_and_ones,), (named_elements,), (spread,),
     ),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
     "Tensor.tolist() with non-integer tensor": ((looked_up,), (each_class,), (named_elements,)),

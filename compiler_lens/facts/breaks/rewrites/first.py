@@ -17,7 +17,7 @@ def changing(site: Site, branch: ast.If) -> Shown | None:
     is_left = isinstance(branch.body[0], ast.Return) and branch.body[0].value is None and not branch.orelse
     rest = site.following if is_left else branch.body  # what runs at first
     asked, changed = _flags(branch.test), set(_changed(rest))
-    with_methods = changed | set(_changed(_methods(site, rest)))
+    with_methods = changed | set(_changed(methods_called(site, rest)))
     is_named = any(word in flag.rpartition(".")[2] for flag in asked for word in _NAMES)
     is_asked = [_asks(branch.test, is_set=is_set) for is_set in (is_left, not is_left)]
     if (is_asked[0] and asked & with_methods) or (any(is_asked) and is_named and with_methods):
@@ -70,7 +70,7 @@ def _changed(statements: Sequence[ast.stmt]) -> Iterator[str]:
                 yield from filter(None, [_kept(owner)])
 
 
-def _methods(site: Site, statements: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+def methods_called(site: Site, statements: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
     """Return the bodies of the file's methods that statements call of `self`, by name."""
     names = {called(call) for one in statements for call in calls_in(one) if dotted(call.func).startswith("self.")}
     tree = parsed(site.text) if names else None

@@ -96,10 +96,42 @@ def _given(tree: ast.Module, function: Function) -> Iterator[tuple[str, ast.expr
     """Yield what calls of a function in its file give each parameter."""
     arguments = function.args
     names = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
-    for call in _calls(tree).get(function.name, ()):
+    for call in (one for name in _called_by(tree, function.name) for one in _calls(tree).get(name, ())):
         is_method = bool(names) and names[0] in ("self", "cls") and isinstance(call.func, ast.Attribute)
         yield from zip(names[is_method:], call.args, strict=False)
         yield from ((word.arg, word.value) for word in call.keywords if word.arg)
+
+
+def _called_by(tree: ast.Module, name: str) -> Sequence[str]:
+    """Return the names by which a function is called: its own, and those of what torch.compile has made of it."""
+    return (name, *_compiled(tree).get(name, ()))
+
+
+@lru_cache(maxsize=4)
+def _compiled(tree: ast.Module) -> Mapping[str, Sequence[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for node in ast.walk(tree):
+        for target, value in assigned(node):
+            match target, value:
+                case ast.Name(id=name), ast.Call(args=[ast.Name(id=of), *_]) if (
+                    called(value) == "compile" and name != of
+                ):
+                    found[of].append(name)
+    return found
+
+
+def assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield each target of an assignment with what it is given."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            for target in targets:
+                match target, value:
+                    case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
+                        yield from zip(names, values, strict=True)
+                    case _:
+                        yield target, value
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
 
 
 def given_to(tree: ast.Module, function: Function) -> Iterator[tuple[str, ast.expr]]:

@@ -50,6 +50,8 @@ def _of_call(site: Site, call: ast.Call, deeper: int) -> int | None:  # noqa: PL
     match call.args:
         case [ast.Tuple(elts=sizes), *_] if name in _OF_SIZES | {"full"}:
             return len(sizes)
+        case [one] if name in _OF_SIZES and _is_shape(one):
+            return None
         case [_, *_] if name in _OF_SIZES and not any(isinstance(one, (ast.Starred, ast.List)) for one in call.args):
             return len(call.args)
         case [value, *_] if name == "Parameter":
@@ -63,6 +65,18 @@ def _of_call(site: Site, call: ast.Call, deeper: int) -> int | None:  # noqa: PL
     if name in _ALIKE and isinstance(call.func, ast.Attribute):
         return rank(site, call.func.value, deeper - 1)
     return None
+
+
+def _is_shape(node: ast.expr) -> bool:
+    """Whether an argument is all sizes at once: `x.shape`, `x.size()`, `x.shape[:-1] + (n,)`."""
+    match node:
+        case ast.Attribute(attr="shape") | ast.Call(func=ast.Attribute(attr="size"), args=[]):
+            return True
+        case ast.Subscript(value=value, slice=ast.Slice()):
+            return _is_shape(value)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return isinstance(right, ast.Tuple) or _is_shape(left) or _is_shape(right)
+    return False
 
 
 def _indexed(dims: int | None, index: ast.expr) -> int | None:
