@@ -153,7 +153,32 @@ def test_a_tensor_that_is_filled_with_a_changing_number_adds_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "new", ["torch.full_like(y[..., :1], t, dtype=torch.long)", "torch.full_like(y[..., :1], t) * 2"]
+    ("given", "wanted"),
+    [
+        ("mean=0.0, std=t, size=y[:, :1].shape", "torch.randn(y[:, :1].shape) * t"),
+        ("0.5, t, (2, 1)", "torch.randn((2, 1)) * t + 0.5"),
+        ("t, std=1.0, size=(2, 1), dtype=y.dtype", "torch.randn((2, 1), dtype=y.dtype) * 1.0 + t"),
+    ],
+)
+def test_what_is_drawn_with_a_changing_number_is_multiplied_by_it(given: str, wanted: str, tmp_path: Path) -> None:
+    text = FILLED.replace("torch.full_like(y[..., :1], t)", f"torch.normal({given})")
+    torch.manual_seed(0)
+    drawn, before, texts = filled(text, tmp_path)
+    assert f"at = {wanted}\n" in texts[0]
+    torch.manual_seed(0)
+    found, after, _ = filled(texts[0], tmp_path, is_changed=True)
+    torch.testing.assert_close(found, drawn)
+    assert (before, after) == (5, 1)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "torch.normal(0.0, 1.0, size=(2, 1))",
+        "torch.normal(y, t)",
+        "torch.full_like(y[..., :1], t, dtype=torch.long)",
+        "torch.full_like(y[..., :1], t) * 2",
+    ],
 )
 def test_what_fills_another_dtype_or_is_a_part_of_more_is_left(new: str, tmp_path: Path) -> None:
     assert not filled(FILLED.replace("torch.full_like(y[..., :1], t)", new), tmp_path)[2]

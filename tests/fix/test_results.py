@@ -245,3 +245,27 @@ def test_a_gradient_is_as_exact_as_its_largest_number() -> None:
         is Results.DIFFER
     )
     assert compared([Kept("result", 0, 0, small)], [Kept("result", 0, 0, large)])[0] is Results.DIFFER
+
+
+def test_results_may_drift_as_far_as_rounding_alone_moves_them_and_no_further() -> None:
+    def values(*numbers: float, kind: str = "result") -> list[Kept]:
+        return [Kept(kind, call, 0, torch.tensor([1.0, number])) for call, number in enumerate(numbers)]
+
+    reference, noisy = values(0.5, 0.5), values(0.5, 0.50002)
+    assert compared(values(0.5, 0.5001), reference, noisy) == (Results.EQUAL, None)
+    assert compared(values(0.5, 0.5001), reference)[0] is Results.DIFFER
+    assert compared(values(0.5001, 0.5), reference, noisy)[0] is Results.DIFFER  # rounding moves nothing there
+    assert compared(values(0.5, 0.51), reference, values(0.5, 0.6))[0] is Results.DIFFER  # however far it does
+    assert compared(values(0.5, 0.5005), reference, values(0.5, 0.6)) == (Results.EQUAL, None)
+    names = [*values(0.5), Kept("result", 1, 0, "a")]
+    assert (
+        compared([*values(0.5001), names[1]], names, [*values(0.50002), Kept("result", 1, 0, "b")])[0] is Results.DIFFER
+    )
+
+
+def test_gradients_of_zeros_are_the_same_where_nothing_needs_one() -> None:
+    result = Kept("result", 0, 0, torch.ones(2))
+    zeros, ones = (Kept("gradient", 0, 0, torch.full((2,), number)) for number in (0.0, 1.0))
+    assert compared([result, zeros], [result]) == (Results.EQUAL, None)
+    assert compared([result, ones], [result])[0] is Results.DIFFER
+    assert compared([result, zeros], [result, ones])[0] is Results.DIFFER

@@ -6,6 +6,7 @@ change may well put a number into a buffer, or add a list of its own.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ _ROUNDING = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6,
 # What no rounding makes of a result, unless it grows from call to call.
 _ROUGH = frozenset({"result", "object"})
 _FAR, _NOTHING = 1e-2, 1e-5  # of the largest number in it, and for what is zero but for rounding
-_DRIFT = 1e-3  # of it, for which another run that only rounds otherwise says how far results drift
+_DRIFT = 1e-3  # of it: a result that another run, which only rounds otherwise, has otherwise, may drift as far
 _FEW_OTHERS = 0.02  # of whole numbers: indices of what is largest, say
 _CLOSE = 1e-4  # of numbers that objects hold, which were tensors of any dtype
 
@@ -205,7 +206,7 @@ def _in_places(kept: Iterable[Kept]) -> Mapping[tuple[object, ...], Kept]:
     return found
 
 
-def _is_far(one: Kept, other: Kept, far: float = _FAR) -> bool:
+def _is_far(one: Kept, other: Kept) -> bool:
     """Whether two values are not the same by far; of what objects hold numbers alone are asked for."""
     if _is_zero_for_none(one, other):
         return False
@@ -214,21 +215,21 @@ def _is_far(one: Kept, other: Kept, far: float = _FAR) -> bool:
     if None not in numbers:
         is_whole = isinstance(mine, int) and isinstance(its, int)
         one_number, other_number = (torch.tensor([number], dtype=torch.float64) for number in numbers)
-        return _is_apart(one_number, other_number, far, is_whole=is_whole)
+        return _is_apart(one_number, other_number, is_whole=is_whole)
     if one.name or not (isinstance(mine, torch.Tensor) and isinstance(its, torch.Tensor)):
         return not one.name and bool(mine != its)
     is_whole = not (mine.is_floating_point() or mine.is_complex())
-    return mine.shape != its.shape or _is_apart(mine, its, far, is_whole=is_whole)
+    return mine.shape != its.shape or _is_apart(mine, its, is_whole=is_whole)
 
 
-def _is_apart(one: torch.Tensor, other: torch.Tensor, far: float, *, is_whole: bool) -> bool:
-    """Whether elements differ by more than a share of the largest; of whole numbers more than a few, and by two."""
+def _is_apart(one: torch.Tensor, other: torch.Tensor, *, is_whole: bool) -> bool:
+    """Whether elements differ by more than a hundredth of the largest; of whole numbers more than a few, and by two."""
     if not one.numel() or (is_whole and float((one != other).double().mean()) <= _FEW_OTHERS):
         return False
     dtype = torch.complex128 if one.is_complex() else torch.float64
     one, other = (torch.nan_to_num(side.to(dtype)) for side in (one, other))
     nothing = 1.0 if is_whole else _NOTHING
-    return bool((one - other).abs().max() > far * other.abs().max() + nothing)
+    return bool((one - other).abs().max() > _FAR * other.abs().max() + nothing)
 
 
 def _counts(kept: Sequence[Kept]) -> Counter[int]:
@@ -268,7 +269,7 @@ def _unnamed(kept: Sequence[Kept]) -> Sequence[Kept]:
 
 
 def _rounding(reference: Sequence[Kept], noisy: Sequence[Kept]) -> Mapping[int, float]:
-    """Return how far rounding alone moves numbers, by their places among all values; nothing if it moves more.
+    """Return how far rounding alone may move numbers, by their places among all values; nothing if others differ.
 
     What a program goes on with drifts, a little further in each call: parameters, and then all that comes of them.
     """
@@ -279,10 +280,9 @@ def _rounding(reference: Sequence[Kept], noisy: Sequence[Kept]) -> Mapping[int, 
         moved = _largest(one.value, other.value) if _is_floating(one.value) and _is_floating(other.value) else None
         if moved is None and not _is_close(one.value, other.value):
             return {}
-        is_far = moved is not None and one.kind != "state" and _is_far(one, other, _DRIFT)
-        if is_far:
-            return {}
-        found[place] = _NOISE * (moved or 0.0)
+        if moved is not None:
+            most = math.inf if one.kind == "state" else _DRIFT * (_largest(one.value, 0 * one.value) or 0.0)
+            found[place] = min(_NOISE * moved, most)
     return found
 
 
