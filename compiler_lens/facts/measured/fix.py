@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
 from compiler_lens.facts.measured.each_call import AtEachCall
 from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Split, Texts, patch
+from compiler_lens.facts.measured.enums import Member
 from compiler_lens.facts.measured.other_inputs import OtherCall, OtherInputs, Taken
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.properties import IN_EACH_CALL
@@ -348,6 +349,13 @@ class OwnBackend(Struct, frozen=True):
         return any("inductor" in name for name in self.names)
 
 
+class Otherwise(Struct, frozen=True):
+    """What the program as it is computes otherwise without torch.compile."""
+
+    difference: Difference
+    members: tuple[Member, ...] = ()  # lines that compare with a member of an `IntEnum`, which may be why
+
+
 class Fix(Struct, frozen=True):
     """All that was tried on a program."""
 
@@ -362,6 +370,7 @@ class Fix(Struct, frozen=True):
     reference_is_eager: bool = False  # it raised when compiled: results are compared with those without torch.compile
     draws_of_numpy: bool = False  # compiled code draws others than NumPy: results are compared in the same way
     included: tuple[str, ...] = ()  # folders of installed packages whose files were changed in copies, too
+    otherwise: Otherwise | None = None  # without any change
     sides: Taken = Taken()  # of the branches that the best trial changes
     is_unfinished: bool = False  # it was ended before all was tried
     is_hurried: bool = False  # and that because time is kept for a closer look at the best

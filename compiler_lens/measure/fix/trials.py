@@ -17,12 +17,14 @@ from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.draws import draws_of_numpy
 from compiler_lens.facts.measured.each_call import at_each_call
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Texts
+from compiler_lens.facts.measured.enums import compared_with_members
 from compiler_lens.facts.measured.fix import (
     Difference,
     Fix,
     NotCompiledBecause,
     Observed,
     Offer,
+    Otherwise,
     OwnBackend,
     Trial,
     as_it_was,
@@ -150,14 +152,15 @@ class _Runs:
             ended = self._as_inductor_has_it(ended)
         first = self._seen(ended)
         if not (first.offers or first.parts or first.inside or first.is_markable):
-            return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager)
+            otherwise = None if is_eager else self._computed_otherwise(ended.recording)
+            return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager, otherwise=otherwise)
         # What it computes without torch.compile as well, it computes twice.
         self._tell(
             f"the program as it is, without torch.compile (it took {taken:.0f} s, a change takes as long or less)"
         )
         again = self._run(is_eager=True)
         self._is_alike_in_eager = _is_same(again)
-        reference = ended
+        reference, otherwise = ended, None
         if not (is_eager or self._is_alike_in_eager) and draws_of_numpy(ended.recording):
             self._tell("the program as it is, without torch.compile, twice more, as only that draws NumPy's numbers")
             self._reference = ""
@@ -167,6 +170,7 @@ class _Runs:
         if not (is_eager or self._is_alike_in_eager):
             self._tell("the program as it is, once more, as without torch.compile it computes something else")
             again = self._run()
+            otherwise = self._computed_otherwise(ended.recording)
         self._unsure = frozenset(again.outcome.unsure)
         first = self._noted(replace(first, calls=again.outcome.calls), ended.recording)
         is_deterministic = _is_same(again)
@@ -188,9 +192,27 @@ class _Runs:
             is_deterministic=is_deterministic,
             reference_is_eager=is_eager,
             draws_of_numpy=self._is_of_numpy,
+            otherwise=otherwise,
             included=self._asked.included,
             is_aot=self._is_aot,
         )
+
+    def _computed_otherwise(self, recording: Recording) -> Otherwise | None:
+        """Return what the program as it is computes otherwise without torch.compile, and by more than rounding.
+
+        None where it draws NumPy's random numbers, which compiled code does not, or computes another in each run.
+        """
+        if draws_of_numpy(recording):
+            return None
+        self._tell("the program as it is, without torch.compile, whether it computes the same")
+        eager = self._processes.run(replace(self._plan(), is_eager=True, is_rough=True)).outcome
+        differs = eager.difference
+        if eager.error or differs is None:
+            return None
+        self._tell("the program as it is, once more, as without torch.compile it computes something else")
+        if self._processes.run(replace(self._plan(), is_rough=True)).outcome.results is not Results.EQUAL:
+            return None
+        return Otherwise(differs, tuple(compared_with_members(self._loaded)))
 
     def _as_inductor_has_it(self, ended: Ended) -> Ended:
         """Return the program as it is with AOTAutograd, if Inductor compiles it and more recompiles come of that.

@@ -236,6 +236,7 @@ class Data(Struct, frozen=True):
     not_tried: tuple[NotTriedFacts, ...]
     best: BestFacts | None
     left: tuple[LeftFacts, ...]  # still to be mended with the best; without one, in the program as it is
+    computed_otherwise: str  # what the program as it is computes otherwise without torch.compile; else empty
 
 
 def data(fix: Fix) -> Data:
@@ -272,6 +273,7 @@ def data(fix: Fix) -> Data:
         not_tried,
         best,
         left,
+        _other(fix.otherwise.difference) if fix.otherwise else "",
     )
 
 
@@ -466,6 +468,8 @@ def _nothing(fix: Fix) -> Iterator[Block]:
         yield paragraph("It was ended before anything was tried.", tone=Tone.WARN)
     elif not first.calls:
         yield paragraph("Nothing that torch.compile made was called, so no edit can be tried.", tone=Tone.WARN)
+    elif fix.otherwise:
+        yield from _otherwise(fix)
     elif not (first.error or first.broken or worth or eager or first.against):
         yield paragraph(Span("Nothing to fix: ", Tone.GOOD), f"{words.ALL_CLEAR} {words.NOT_SEEN} {words.NOT_RUN}")
     elif not (first.error or first.broken or worth or eager):
@@ -512,8 +516,21 @@ def _remarks(fix: Fix) -> Iterator[Block]:
         yield paragraph("The program as it is raises: results are compared with those without torch.compile.")
     if fix.draws_of_numpy:
         yield paragraph(_OF_NUMPY, tone=Tone.WARN)
+    yield from _otherwise(fix)
     if at := fix.first.drawn_at:
         yield paragraph("Compiled code draws random numbers (", At(at), *coded(f"): {_DRAWN}"), tone=Tone.QUIET)
+
+
+def _otherwise(fix: Fix) -> Iterator[Block]:
+    """Tell that compiled code computes something else than the same lines do without torch.compile."""
+    found = fix.otherwise
+    if found is None:
+        return
+    said = "Results may be wrong: compiled, the program as it is computes something else than without torch.compile"
+    yield paragraph(*coded(f"{said} ({_other(found.difference)})."), tone=Tone.BAD)
+    for one in found.members[:1]:
+        why = f"torch takes a comparison of a tensor with `{one.name}` for one bool: write `int({one.name})`"
+        yield paragraph(At(one.at), *coded(f" {one.at.code} — {why}."), indent=2, tone=Tone.BAD)
 
 
 def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
