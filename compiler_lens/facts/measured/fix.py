@@ -60,6 +60,7 @@ class Offer(Struct, frozen=True):
     is_final: bool = False  # the last of last resorts: it ends breaks and recompiles only by compiling less
     needs_both: bool = False  # it is believed only where both sides of the branch were taken
     may_raise: bool = False  # in compiled code it raises where what it takes for granted does not hold, as it says
+    raises_less: bool = False  # where sizes do not fit without it, they do with it, as it says
     leaves: str = ""  # the name of what compiled code then keeps nothing in, on purpose
 
     @property

@@ -14,7 +14,10 @@ from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
 
-PRICE = "as many rows as there are in what the same index picks from; those that it does not name are zeros, or empty"
+PRICE = (
+    "as many rows as there are in what the same index picks from: those that it does not name are zeros, where the"
+    " program may raise an error, as sizes do not fit"
+)
 _LARGEST = frozenset({"amax", "max"})
 
 

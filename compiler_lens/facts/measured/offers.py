@@ -260,7 +260,7 @@ def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenT
     if at and (lines := uncached(at, cause, known)):
         yield Offer(target, lines, RECOMPUTED)
     for lines in handed_in.handed_in(at, known) if at else ():
-        yield Offer(target, lines, handed_in.PRICE)
+        yield Offer(target, lines, handed_in.PRICE, raises_less=True)
     for lines in by_python(at, cause, known) if at else ():
         yield Offer(target, lines, BY_PYTHON)
 

@@ -162,16 +162,18 @@ class OtherInputs(Struct, frozen=True):
         """The calls that did not."""
         return tuple(one for one in self.calls if one.gave not in {Gave.SAME, Gave.ERROR_IN_BOTH})
 
-    def against(self, *, may_raise: bool) -> OtherCall | None:
+    def against(self, *, may_raise: bool, raises_less: bool = False) -> OtherCall | None:
         """Return the first call that speaks against a change: inputs like the program's own give something else.
 
         What differs for other dtypes, sizes or strides is only to be told: the program may never have them.
 
         Args:
             may_raise: the change says of itself that it raises where the program would not.
+            raises_less: it says that it does not where the program does.
         """
-        bad = {Gave.OTHER, Gave.NO_ERROR} if may_raise else {Gave.OTHER, Gave.NO_ERROR, Gave.ERROR}
-        return self._first(bad)
+        may_be = {Gave.ERROR} if may_raise else set[Gave]()
+        may_be |= {Gave.NO_ERROR} if raises_less else set()
+        return self._first({Gave.OTHER, Gave.NO_ERROR, Gave.ERROR} - may_be)
 
     @property
     def otherwise(self) -> OtherCall | None:

@@ -555,7 +555,9 @@ class _Runs:
         if not untried:
             is_made = bool(ended.outcome.calls)
             others = ended.outcome.others.but(known.unsure) if is_made else OtherInputs(untried=Untried.ENDED)
-        refuted_by = others.against(may_raise=any(offer.may_raise for offer in offers))
+        refuted_by = others.against(
+            may_raise=any(offer.may_raise for offer in offers), raises_less=any(offer.raises_less for offer in offers)
+        )
         unseen = self._unseen(offers, self._others, others)
         found = replace(seen, others=others, refuted_by=refuted_by, unseen=unseen)
         if refuted_by or unseen:
