@@ -330,6 +330,8 @@ def test_what_speaks_against_a_change_is_what_the_program_may_get() -> None:
     assert found(Inputs.NEGATED, Gave.NO_ERROR).against(may_raise=True)
     assert found(Inputs.NEGATED, Gave.ERROR).against(may_raise=False)
     assert not found(Inputs.NEGATED, Gave.ERROR).against(may_raise=True)
+    assert not found(Inputs.NEGATED, Gave.NO_ERROR).against(may_raise=False, raises_less=True)
+    assert found(Inputs.NEGATED, Gave.ERROR).against(may_raise=False, raises_less=True)
     assert not found(Inputs.HALF, Gave.OTHER).against(may_raise=False)
     in_both = found(Inputs.NEGATED, Gave.ERROR_IN_BOTH)
     assert (in_both.differing, in_both.same, in_both.raising) == ((), 1, 1)
