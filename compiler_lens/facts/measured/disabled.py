@@ -26,6 +26,14 @@ from compiler_lens.recording.source_text import COMPREHENSIONS, LOOPS, Sources, 
 _ABOVE = frozenset({"staticmethod", "classmethod", "property", "torch.no_grad", "torch.inference_mode"})
 _BY_PYTHON = ("forward", "__")  # names that nobody has to write for a call
 _LONGEST = 60  # characters of a reason
+# Of torch's types of breaks, those that say nothing to whoever reads a mark.
+_WORDS: Mapping[str, str] = {
+    "Attempted to call function marked as skipped": "it calls what torch does not trace",
+    "Data dependent operator": "it asks for a tensor's number",
+    "Data-dependent branching": "it branches on a tensor's value",
+    "Dynamic shape operator": "its sizes depend on values",
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": "it asks for a tensor's number",
+}
 _MOST = 3  # functions that lead to one line
 
 Place = tuple[str, int]
@@ -123,6 +131,7 @@ class Disabling:
 
     def _mark(self, at: SourceLine, site: Site, function: Function, reason: str) -> Mark:
         name = name_at(site.text, function.lineno)
+        reason = _WORDS.get(reason, reason)
         said = reason if len(reason) <= _LONGEST and reason.isprintable() and not set('"\\') & set(reason) else ""
         head = site.text.split("\n")[function.lineno - 1].strip()
         mark = f'@{site.torch}.compiler.disable(reason="{said or "it breaks the graph"}")'

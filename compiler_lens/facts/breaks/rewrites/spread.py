@@ -85,7 +85,8 @@ def _spread(site: Site, statements: Sequence[ast.stmt], mask: ast.expr) -> Rewri
     dims, lines = rank(site, mask), list[str]()
     tensors = frozenset(dotted(write[0]) for write in written if write)
     for one, write in zip(statements, written, strict=True):
-        rows = [n for n in chosen if n in set(ast.walk(one)) and isinstance(n.ctx, ast.Load)]
+        within = set(ast.walk(one))
+        rows = [n for n in chosen if n in within and isinstance(n.ctx, ast.Load)]
         changes: list[Change] = [(n, _all_rows(site, n.value, mask, dims, tensors)) for n in rows]
         if write is None:
             lines += site.dedented(one, changes)
