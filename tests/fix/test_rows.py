@@ -258,3 +258,9 @@ def test_what_others_may_assign_is_no_mask() -> None:
     own = text.replace("nonlocal m", "m = 0")
     assert others(own, SHAPE, "x[m]", known(own, 2, 2, 1))
     assert others(text, SHAPE, "x[m]", known(text, 2, 2, 1)) == []
+
+
+def test_rows_that_one_side_of_a_branch_makes_something_else_of_are_left() -> None:
+    text = "import torch\n\n\ndef f(x, t):\n    hard = x[x > 0.5]\n    if t:\n        hard, _ = x.topk(3)\n    return hard.mean()\n"
+    assert others(text, SHAPE, "hard = x[") == []
+    assert others(text.replace("hard, _ = x.topk(3)", "hard = hard * 2"), SHAPE, "hard = x[")

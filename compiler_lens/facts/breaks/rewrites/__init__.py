@@ -15,6 +15,7 @@ from compiler_lens.facts.breaks.rewrites.drawn import chosen
 from compiler_lens.facts.breaks.rewrites.elements import taken
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
+from compiler_lens.facts.breaks.rewrites.hardest import hardest
 from compiler_lens.facts.breaks.rewrites.kept_numbers import kept_as_double, kept_in_tensor
 from compiler_lens.facts.breaks.rewrites.lists import masked_list
 from compiler_lens.facts.breaks.rewrites.looked_up import looked_up
@@ -136,7 +137,7 @@ _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
         (needless, masked_list, both_sides, returned, undone), (all_rounds,), (named_elements,), (shortcut,),
     ),
     "Dynamic shape operator": (
-        (each_class,), (weighed,), (weighed_and_filled,), (weighed_and_ones,), (named_elements,), (spread,),
+        (hardest,), (each_class,), (weighed,), (weighed_and_filled,), (weighed_and_ones,), (named_elements,), (spread,),
     ),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
     "Tensor.tolist() with non-integer tensor": ((looked_up,), (each_class,), (named_elements,)),

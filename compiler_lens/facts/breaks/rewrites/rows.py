@@ -236,9 +236,11 @@ class _Reader:
         before = dict(self.rows)
         for inner in body:
             self._statement(inner)
-        after, self.rows = self.rows, before
+        after, self.rows = self.rows, dict(before)
         for inner in orelse:
             self._statement(inner)
+        if not before.keys() <= after.keys() & self.rows.keys():  # on one side a name holds something else
+            raise _NotRowsError
         self.rows = {**after, **self.rows}
 
     def _rounds(self, over: ast.expr, body: Sequence[ast.stmt]) -> None:
