@@ -326,3 +326,47 @@ def test_a_number_is_chosen_however_it_is_written(number: str, is_positive: bool
     wanted = ran(text, given(is_positive))["result"]
     new = ran(applied(text, found), given(is_positive))["result"]
     torch.testing.assert_close(new, torch.as_tensor(wanted), equal_nan=True)
+
+
+ROUNDS = """\
+import torch
+
+
+def f(x, y):
+    total, count = 0.0, 0
+    for c in range(3):
+        chosen = x[:, c] > 0
+        if chosen.sum() == 0:
+            continue
+        part = (y[:, c] * chosen).sum()
+        total = total + part / chosen.sum()
+        count += 1
+    return total / max(count, 1)
+"""
+
+
+@pytest.mark.parametrize("places", [(), (0,), (0, 2), (0, 1, 2)])
+def test_what_follows_a_continue_is_computed_in_each_round_and_kept_where_it_is_to_be(places: tuple[int, ...]) -> None:
+    (new,) = (one for one in others(ROUNDS, JUMP, "if chosen.sum()") if "total_else" in one)
+    assert "continue" not in new
+    x = torch.zeros(5, 3)
+    x[1:3, places] = 1.0
+    old, then = ran(ROUNDS, (x, torch.ones(5, 3))), ran(new, (x, torch.ones(5, 3)), is_compiled=True)
+    torch.testing.assert_close(torch.as_tensor(then["result"]), torch.as_tensor(old["result"]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("        count += 1\n", "        count += 1\n        if c:\n            break\n"),
+        ("        count += 1\n", "        count += 1\n        last = part\n"),  # which has no value before
+        ("            continue\n", "            count += 1\n            continue\n"),
+        ("        total = total + part / chosen.sum()\n        count += 1\n", ""),
+    ],
+)
+def test_what_is_more_than_kept_stays_under_a_continue(old: str, new: str) -> None:
+    text = ROUNDS.replace(old, new).replace(
+        "return total /", "return last + total /" if "last" in new else "return total /"
+    )
+    assert text != ROUNDS
+    assert not [one for one in others(text, JUMP, "if chosen.sum()") if "_else" in one]

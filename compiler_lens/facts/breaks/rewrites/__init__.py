@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
-from compiler_lens.facts.breaks.rewrites.both import both_sides, needless, reduced_sides, returned
+from compiler_lens.facts.breaks.rewrites.both import both_sides, continued, needless, reduced_sides, returned
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
 from compiler_lens.facts.breaks.rewrites.classes import each_class
 from compiler_lens.facts.breaks.rewrites.clocks import clock
@@ -134,7 +134,7 @@ _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
 )
 _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
-        (needless, masked_list, both_sides, returned, undone), (all_rounds,), (named_elements,), (shortcut,),
+        (needless, masked_list, both_sides, returned, continued, undone), (all_rounds,), (named_elements,), (shortcut,),
     ),
     "Dynamic shape operator": (
         (hardest,), (each_class,), (weighed,), (weighed_and_filled,), (weighed_and_ones,), (named_elements,), (spread,),

@@ -114,6 +114,31 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
     return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], price, last=last)
 
 
+def continued(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Compute what follows `if test: continue` in each round, and keep it where the test is false."""
+    branch, following = _branch(site), site.following
+    loop = site.around[-1] if site.around else None
+    match branch, loop:
+        case ast.If(body=[ast.Continue()], orelse=[]), ast.For(body=body) if branch in body and following:
+            test = tensor_asked(site, cause, branch.test)
+        case _:
+            return None
+    if not test or len(following) > _MOST:
+        return None
+    last = following[-1]
+    whole = ast.copy_location(ast.If(branch.test, [*branch.body, *following], []), branch)
+    whole.end_lineno, whole.end_col_offset = last.end_lineno, last.end_col_offset
+    side = _side(replace(site, statement=whole, following=()), following, "else")
+    if side is None or not side.names or not all(_is_there(site, one) for one in side.names):
+        return None
+    asks = _named(site, branch.test)
+    chosen = [
+        _kept(target, f"{site.torch}.where({asks}, {target}, {name})", side.written)
+        for target, name in side.names.items()
+    ]
+    return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], _PRICE, last=last)
+
+
 def _says(site: Site, statement: ast.stmt) -> bool:
     """Return whether a statement is a message, or messages that compiled code leaves out already."""
     match statement:
