@@ -995,3 +995,41 @@ def test_an_index_is_no_size(name, why, change):
 def test_what_is_written_in_place_of_an_index_beside_a_slice_takes_any_int():
     (cause,) = causes(recorded(lambda: indexed(selected)))
     assert (cause.count, cause.pinned, cause.benign) == (1, None, True)
+
+
+@pytest.mark.parametrize(
+    "asked", ["graph['velocity']._base.stride(0) == 480", "graph['velocity']._base.size()[0] == 17"]
+)
+def test_what_a_tensor_is_a_view_of_is_not_to_be_passed(asked):
+    failed = GuardFailure("0/0", asked, asked)
+    both = (samples.compilation(0), samples.compilation(0, 1))
+    (report,) = recompile_reports(Recording(compilations=both, recompiles=(Recompile(CompileId(0, 1), (failed,)),)))
+    (cause,) = report.causes
+    assert cause.cause is CauseClass.STRIDE
+    assert "_base" not in cause.fix.change
+    assert ".clone()`" in cause.fix.change
+
+
+def drawn(x, std):
+    return x + torch.normal(0.0, std, x.shape)
+
+
+def product(x, std):
+    return x + torch.randn(x.shape) * std
+
+
+def test_a_float_that_a_tensor_is_drawn_with_is_to_be_a_factor():
+    def recompiles(function):
+        def run():
+            made = torch.compile(function, backend="aot_eager")
+            for std in (0.5, 0.25, 0.125, 0.0625):
+                made(torch.ones(3), std)
+
+        return recorded(run)
+
+    before = recompiles(drawn)
+    (cause,) = causes(before)
+    assert (cause.cause, cause.count) == (CauseClass.FLOAT_ARGUMENT, 3)
+    assert "`torch.randn(size) * std` for torch.normal" in cause.fix.change
+    assert "torch.tensor(" not in cause.fix.change
+    assert len(recompiles(product).recompiles) == 1

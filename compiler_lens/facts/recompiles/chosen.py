@@ -37,6 +37,8 @@ _OF_ARRAYS = {
     CauseClass.STRIDE: "array_layout", CauseClass.TENSOR_OR_NUMBER: "array_or_number",
     CauseClass.ZERO_ONE: "array_zero_one",
 }  # fmt: skip
+_OF_BASE = "._base"  # what a tensor is a view of
+_DRAWN_WITH = re.compile(r"\btorch\.(?:normal|full|full_like)\(")
 _OF_AN_EXPRESSION = " = "  # `1.0 + clip = 1.25`: what is asked of a number that a line computes with
 _INDEXED = re.compile(r"\b([A-Za-z_][\w.]{0,200})\[")
 _TENSORS = frozenset(("Tensor", "Parameter", "Buffer"))
@@ -127,6 +129,10 @@ def _of_values(  # noqa: PLR0911 -- one for each thing that is known of a value
     values = {value for change in known.changes for value in (change.old, change.new) if value}
     if group[0].failed.subject.startswith(FROM_NUMPY) and kind in _OF_ARRAYS:
         return others[_OF_ARRAYS[kind]]
+    if kind is CauseClass.STRIDE and _OF_BASE in group[0].failed.subject:
+        return others["base_layout"]
+    if kind is CauseClass.FLOAT_ARGUMENT and known.line and _DRAWN_WITH.search(known.line.code):
+        return others["drawn_with"]
     if kind is CauseClass.INFERENCE_MODE and not values:
         return others["inference_of_which"]
     if kind is CauseClass.DISPATCH_KEYS and not values <= _PLAIN_KINDS:

@@ -44,7 +44,7 @@ def _names(of: Named, fix: Fix) -> dict[str, str]:
     name = tensor = of.subject.removeprefix("global ") or "the value"
     axis = "0"
     if found := OF_TENSOR.match(of.subject):
-        tensor, axis = found["tensor"], found["axis"]
+        tensor, axis = found["tensor"].removesuffix("._base"), found["axis"]
     if unnamed := _UNNAMED.match(of.subject):
         tensor = f"<{unnamed['what']}>"
         axis = next(iter(re.findall(r"\d+", of.subject)), axis)

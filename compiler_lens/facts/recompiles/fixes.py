@@ -98,7 +98,7 @@ OTHERS = frozenset((
     "another_kind", "inference_of_which", "optimizer_state", "after_a_break", "prefill_and_decode",
     "array_size", "array_dtype", "array_rank", "array_layout", "array_or_number", "array_zero_one",
     "enum_member", "held", "counted_held", "learned", "pinned_key", "pinned_index", "pinned_number",
-    "size_as_asked", "zero_one_within", "kept_by_inductor",
+    "size_as_asked", "zero_one_within", "kept_by_inductor", "base_layout", "drawn_with",
 ))  # fmt: skip
 
 

@@ -126,11 +126,16 @@ def _heading(fix: Fix, left: Sequence[Left]) -> str:
     return f"Still to mend by hand{why}; then run fix again, as it may mend more:"
 
 
+def _elsewhere(one: Left) -> str:
+    """Return where something is that no line is known of: in a function, as a rule."""
+    return f"in {one.target.frame}" if one.target.frame else "an unknown place"
+
+
 def _of_one_line(left: Sequence[Left], numbers: Mapping[Edit, int]) -> Iterator[Block]:
     """Yield a line, and below it all that is left there, each once: torch has a kind for each expression in it."""
     at = left[0].target.at
     yield line(
-        At(at, Tone.STRONG) if at else strong("an unknown place"), "  ", code(one_line(at.code, 120) if at else ""),
+        At(at, Tone.STRONG) if at else strong(_elsewhere(left[0])), "  ", code(one_line(at.code, 120) if at else ""),
         indent=2,
     )  # fmt: skip
     told = list(grouped(left, lambda one: (cause(one), to_do(one))).values())

@@ -69,7 +69,8 @@ def _written(site: Site, one: ast.stmt, windows: list[_Window], name: str) -> li
     match one:
         case ast.Assign(targets=[ast.Subscript() as target], value=value) if [w.node for w in windows] == [target]:
             owner = site.source(target.value)
-            return [f"{owner}.index_copy_({_places(site, windows[0], name)}, {site.source(value)})"]
+            given = f"{site.atom(value)}.to({owner}.dtype)"  # as a slice takes any dtype
+            return [f"{owner}.index_copy_({_places(site, windows[0], name)}, {given})"]
     changes: list[Change] = [
         (w.node, f"{site.source(w.node.value)}.index_select({_places(site, w, name)})") for w in windows
     ]
