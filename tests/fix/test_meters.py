@@ -121,3 +121,18 @@ def test_what_gives_a_text_is_come_to_where_one_is_made() -> None:
     assert not has_text(TEXT)
     for said in ("print(loss)", "x = f'{loss}'", "x = '%s' % loss", "x = str(loss)"):
         assert has_text(TEXT.replace(f"    {CALL}\n", f"    {said}\n"))
+
+
+def test_a_meter_that_the_function_around_is_given() -> None:
+    text = only(TEXT).replace("def step(model, x, losses, errors):", "def make(losses):\n  def step(model, x):")
+    head, _, rest = text.partition("  def step(model, x):\n")
+    body, _, main = rest.partition("\n\ndef main")
+    inner = "".join(f"  {line}\n" if line else "" for line in body.split("\n"))
+    main = main.replace("torch.compile(step,", "torch.compile(make(losses),").replace("x, losses, errors)", "x)")
+    lines = main.split("\n")
+    lines[1], lines[2] = lines[2], lines[1]  # the meters first
+    text = f"{head}  def step(model, x):\n{inner}  return step\n\n\ndef main" + "\n".join(lines)
+    assert waits(text, line(text, CALL))
+    assert not waits(
+        text.replace("make(losses)):", "make(losses, *more)):").replace("make(losses),", "make({}),"), line(text, CALL)
+    )

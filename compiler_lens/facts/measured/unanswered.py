@@ -226,6 +226,8 @@ def _class_of(tree: ast.Module, site: Site, of: ast.expr, method: str) -> ast.Cl
             return class_around(tree, site.function)
         case ast.Name(id=name) if site.function and name in parameters(site.function):
             return _class_of_parameter(tree, site.function, name, method)
+        case ast.Name(id=name) if name not in site.local() and (outer := _given_around(tree, site, name)):
+            return _class_of_parameter(tree, outer, name, method)
         case ast.Attribute(attr=name) if dotted(of).startswith("self.") or next(roots(of), "self") not in site.local():
             values = [value for _, value in values_of(tree, name) or ()]
         case ast.Name(id=name) if name not in site.local():
@@ -235,6 +237,13 @@ def _class_of(tree: ast.Module, site: Site, of: ast.expr, method: str) -> ast.Cl
             return None
     names = {dotted(one.func) if isinstance(one, ast.Call) else "" for one in values}
     return _classes(tree).get(names.pop()) if len(names) == 1 else None
+
+
+def _given_around(tree: ast.Module, site: Site, name: str) -> Function | None:
+    """Return the innermost function around the site's that is given a name."""
+    around = [one for one in functions_in(tree) if one is not site.function and site.function in set(ast.walk(one))]
+    having = [one for one in around if name in parameters(one)]
+    return max(having, key=lambda one: one.lineno, default=None)
 
 
 def _class_of_parameter(tree: ast.Module, function: Function, name: str, method: str) -> ast.ClassDef | None:
