@@ -33,6 +33,7 @@ _WORDS: Mapping[str, str] = {
     "Data-dependent branching": "it branches on a tensor's value",
     "Dynamic shape operator": "its sizes depend on values",
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": "it asks for a tensor's number",
+    "invalid call to builtin op handler": "it calls a builtin of Python's as torch does not trace",
 }
 _MOST = 3  # functions that lead to one line
 

@@ -151,7 +151,7 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
     if compiles_inside(offers):  # what it leaves to Python needs no other change
         return [one for one in offers if not isinstance(one.edit, Inside)]
     if python := [one for one in offers if kept_from_graphs([one])]:
-        others = [one for one in offers if one not in python and not is_rewrite(one)]
+        others = [one for one in offers if one not in python and (not is_rewrite(one) or is_kept_out(one, python))]
         return [*python, *others] if len(offers) > 1 else ()
     if len(offers) < MANY:
         return offers if len(offers) > 1 else ()
@@ -164,6 +164,22 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
 def is_rewrite(offer: Offer) -> bool:
     """Whether it mends lines of the user's own where they stand."""
     return isinstance(offer.edit, Lines) and not (offer.is_last_resort or offer.needs_both)
+
+
+def is_kept_out(offer: Offer, others: Iterable[Offer]) -> bool:
+    """Whether a line that is mended stands in a function which another change keeps out of the compiler."""
+    at = offer.target.at
+    if at is None or not is_rewrite(offer):
+        return False
+    edits = [one.edit.marked if isinstance(one.edit, EndApart) else one.edit for one in others]
+    marked = [one for one in edits if isinstance(one, Lines) and is_mark(one)]
+    name = at.function.rpartition(".")[2]
+    return any(
+        one.before[0].partition("(")[0].split()[-1:] == [name]
+        or (name.startswith("<") and one.near < at.line)  # a lambda stands in another
+        for one in marked
+        if one.file == at.file and one.before
+    )
 
 
 def defines(offer: Offer) -> bool:

@@ -30,6 +30,7 @@ from compiler_lens.measure.fix.choices import (
     defines,
     doubtful,
     fewer,
+    is_kept_out,
     is_rewrite,
     is_worth_launches,
     keeps_enough,
@@ -607,7 +608,7 @@ class Search:
         These are made before the functions are divided: what is mended is compiled then.
         """
         known = {one.target.key for one in best.offers if not kept_from_graphs([one])}
-        new = [one for one in self._mended() if one.target.key not in known]
+        new = [one for one in self._mended() if one.target.key not in known and not is_kept_out(one, best.offers)]
         if not new or not kept_from_graphs(best.offers):
             return best
         several = [tuple(new), *((one,) for one in new if len(new) > 1)]
