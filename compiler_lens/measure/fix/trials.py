@@ -152,7 +152,8 @@ class _Runs:
             ended = self._as_inductor_has_it(ended)
         first = self._seen(ended)
         if not (first.offers or first.parts or first.inside or first.is_markable):
-            otherwise = None if is_eager else self._computed_otherwise(ended.recording)
+            is_asked = first.calls and not is_eager
+            otherwise = self._computed_otherwise(ended.recording) if is_asked else None
             return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager, otherwise=otherwise)
         # What it computes without torch.compile as well, it computes twice.
         self._tell(

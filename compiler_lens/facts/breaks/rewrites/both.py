@@ -120,7 +120,7 @@ def continued(site: Site, cause: BreakCause) -> Rewrite | None:
     loop = site.around[-1] if site.around else None
     match branch, loop:
         case ast.If(body=[ast.Continue()], orelse=[]), ast.For(body=body) if branch in body and following:
-            test = tensor_asked(site, cause, branch.test)
+            test = "" if is_on_a_count(cause) else tensor_asked(site, cause, branch.test)
         case _:
             return None
     if not test or len(following) > _MOST:
