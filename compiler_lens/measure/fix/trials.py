@@ -122,7 +122,7 @@ class _Runs:
         self._others: _Others | None = None  # once a change has helped
         self._compiled: _Compiled | None = None  # once that gives something else with other inputs
         self._search: Search | None = None
-        self._by_inductor: Outcome | None = None  # what that makes of the program as it is
+        self._as_it_is: Outcome | None = None  # with the program's own backend, once asked for
         self._by_backend: dict[tuple[Offer, ...], OwnBackend | Refused] = {}  # what the program's own made of changes
         self._begun_by_its_own: tuple[Offer, ...] = ()  # of the last run with that
         self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
@@ -242,14 +242,9 @@ class _Runs:
         Inductor takes some floats as numbers of its graph which any other backend has to know.
         """
         self._tell("the same with the program's own backend, as AOTAutograd alone compiles more often")
-        recompiles = self._counted(plan, _OWN_BACKEND).recompiles
-        return recompiles is not None and recompiles <= len(recording.recompiles)
-
-    def _counted(self, plan: Plan, longest: float) -> OwnBackend:
-        """Return how often the program's own backend compiles a run again, if it comes to its end."""
-        ended = self._processes.run(replace(plan, has_own_backend=True), longest)
+        ended = self._processes.run(replace(plan, has_own_backend=True), _OWN_BACKEND)
         is_known = not (ended.outcome.error or ended.is_late)
-        return OwnBackend(_backends(ended), recompiles=len(ended.recording.recompiles) if is_known else None)
+        return is_known and len(ended.recording.recompiles) <= len(recording.recompiles)
 
     def _may_pin(self, recording: Recording) -> bool:
         """Whether Inductor compiles the program, and AOTAutograd may ask for one number where Dynamo left it open."""
@@ -359,11 +354,11 @@ class _Runs:
             self._begun_by_its_own = best.offers
 
     def _as_it_is_by_its_own(self) -> Outcome:
-        """Return what the program as it is does with Inductor."""
-        if self._by_inductor is None:
-            self._tell("the program as it is, with Inductor")
-            self._by_inductor = self._processes.run(replace(self._plan(), **_BY_ITS_OWN), _OWN_BACKEND).outcome
-        return self._by_inductor
+        """Return what the program as it is does with its own backend."""
+        if self._as_it_is is None:
+            self._tell("the program as it is, with its own backend")
+            self._as_it_is = self._processes.run(replace(self._plan(), **_BY_ITS_OWN), _OWN_BACKEND).outcome
+        return self._as_it_is
 
     def _is_of_rounding(self) -> bool:
         """Whether the program as it is computes something else where its parameters are rounded otherwise."""
@@ -381,9 +376,8 @@ class _Runs:
                 return OwnBackend(names, NotCompiledBecause.LATE)
             others = self._others_by_its_own(ended.outcome.others)
             return others.otherwise or OwnBackend(names, others=others, recompiles=len(ended.recording.recompiles))
-        self._tell("the program as it is, with its own backend")
-        as_it_is = self._processes.run(replace(self._plan(), has_own_backend=True), _OWN_BACKEND)
-        return OwnBackend(names, NotCompiledBecause.RAISES) if as_it_is.outcome.error else ended.outcome.error
+        raises = OwnBackend(names, NotCompiledBecause.RAISES)
+        return raises if self._as_it_is_by_its_own().error else ended.outcome.error
 
     def _run_by_its_own(self, plan: Plan, longest: float = _OWN_BACKEND) -> Ended:
         """Run with the program's own backend, also for other inputs where these were tried without a change."""

@@ -324,7 +324,7 @@ def _difference(seen: Observed) -> str:
     if found is None:
         return _other_words(seen.printed) if seen.printed else ""
     if found.numbers:
-        return f"{_NUMBERS[found.kind].format(*found.numbers, call=_call(found))}; no value differs"
+        return f"{_other(found)}; no value differs"
     if found.in_backend or found.without:
         where = "compiled on, past Dynamo," if found.in_backend else "without torch.compile"
         return f"{where} it raises {found.in_backend or found.without}"

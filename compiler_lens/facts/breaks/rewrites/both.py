@@ -92,16 +92,14 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
         rest.append(last)
     said = [] if is_value else [one for one in rest if _says(site, one)]
     rest = [one for one in rest if one not in said]
-    whole = ast.copy_location(ast.If(branch.test, [*branch.body, *following], []), branch)
-    whole.end_lineno, whole.end_col_offset = last.end_lineno, last.end_col_offset
+    whole = _with_following(branch, following)
     # what the early return gives is read after the rest
     is_changed = early is not None and any(loads(early, name) for one in rest for name in syntax.stored(one))
     side = None if is_changed else _side(replace(site, statement=whole, following=()), rest, "else")
     if side is None or not (side.names or is_value):
         return None
     asks = _named(site, branch.test)
-    choice = f"{site.torch}.where({asks}, "
-    chosen = [_kept(target, f"{choice}{target}, {name})", side.written) for target, name in side.names.items()]
+    chosen = _only_else(site, asks, side)
     if is_value and isinstance(last, ast.Return) and last.value is not None and early is not None:
         value = site.source(last.value, [(n, side.names[dotted(n)]) for n in _outermost(last.value, side.names)])
         given, is_tuple = site.source(early), isinstance(early, ast.Tuple) or isinstance(last.value, ast.Tuple)
@@ -125,18 +123,27 @@ def continued(site: Site, cause: BreakCause) -> Rewrite | None:
             return None
     if not test or len(following) > _MOST:
         return None
-    last = following[-1]
-    whole = ast.copy_location(ast.If(branch.test, [*branch.body, *following], []), branch)
-    whole.end_lineno, whole.end_col_offset = last.end_lineno, last.end_col_offset
+    whole = _with_following(branch, following)
     side = _side(replace(site, statement=whole, following=()), following, "else")
     if side is None or not side.names or not all(_is_there(site, one) for one in side.names):
         return None
     asks = _named(site, branch.test)
-    chosen = [
+    return site.rewrite([f"{asks} = {test}", *side.lines, *_only_else(site, asks, side)], _PRICE, last=following[-1])
+
+
+def _with_following(branch: ast.If, following: Sequence[ast.stmt]) -> ast.If:
+    """Return a branch that leaves with what follows in it: names that stay there need no choice."""
+    whole, last = ast.copy_location(ast.If(branch.test, [*branch.body, *following], []), branch), following[-1]
+    whole.end_lineno, whole.end_col_offset = last.end_lineno, last.end_col_offset
+    return whole
+
+
+def _only_else(site: Site, asks: str, side: _Side) -> list[str]:
+    """Return lines that keep what a side gives where a test is false, and else what was there."""
+    return [
         _kept(target, f"{site.torch}.where({asks}, {target}, {name})", side.written)
         for target, name in side.names.items()
     ]
-    return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], _PRICE, last=last)
 
 
 def _says(site: Site, statement: ast.stmt) -> bool:

@@ -34,7 +34,7 @@ def hardest(site: Site, _cause: BreakCause) -> Rewrite | None:
     first = _counting(site, statements[0]) if begin else []
     if first is None:
         return None
-    ordered, kept = site.free("ordered"), site.free("kept")
+    ordered, kept, places = map(site.free, ("ordered", "kept", "places"))
     x, torch = site.source(tensor), site.torch
     return site.rewrite(
         [
@@ -42,8 +42,8 @@ def hardest(site: Site, _cause: BreakCause) -> Rewrite | None:
             *(line for one in statements[1:begin] for line in site.dedented(one)),
             f"{ordered} = {x}.sort(descending=True).values",
             f"{kept} = {torch}.clamp(({site.source(above)}).sum(), min={site.source(least)})",
-            f"places = {torch}.arange(len({ordered}), device={ordered}.device)",
-            f"return {torch}.where(places < {kept}, {ordered}, 0).sum() / {kept}",
+            f"{places} = {torch}.arange(len({ordered}), device={ordered}.device)",
+            f"return {torch}.where({places} < {kept}, {ordered}, 0).sum() / {kept}",
         ],
         _PRICE.format(x, site.source(least)),
         last=last,

@@ -18,7 +18,7 @@ from compiler_lens.recording.model import BreakCause
 _MOST_READS = 16
 _NAN = "gradients are nan where a row that is not chosen has no finite value or slope"
 _MOST_BETWEEN = 60  # statements
-_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
 def masked(site: Site, cause: BreakCause) -> Rewrite | None:
@@ -152,8 +152,8 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
     match site.statement:
         case ast.Assign(targets=[ast.Subscript(value=tensor, slice=mask)], value=given):
             pass
-        case ast.AugAssign(target=ast.Subscript(value=tensor, slice=mask), op=op, value=given) if type(op) in _SIGNS:
-            sign = _SIGNS[type(op)]
+        case ast.AugAssign(target=ast.Subscript(value=tensor, slice=mask), op=op, value=given) if type(op) in SIGNS:
+            sign = SIGNS[type(op)]
         case _:
             return None
     indices = {ast.dump(n.slice) for n in ast.walk(site.statement) if isinstance(n, ast.Subscript)}
@@ -165,7 +165,7 @@ def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
         return None
     if not is_repeatable(site, mask):
         return None
-    whole = "[..., None]" if is_row else _to_rows(site, tensor, mask)
+    whole = "[..., None]" if is_row else to_rows(site, tensor, mask)
     x, m = site.source(tensor), f"{site.atom(mask)}{whole}" if whole else site.source(mask)
     selected = [n for n in ast.walk(given) if isinstance(n, ast.Subscript) and _is_selected(n, mask)]
     value = _of_whole(site, given, selected, mask, whole)
@@ -210,7 +210,7 @@ def _is_row(site: Site, given: ast.expr, mask: ast.expr) -> bool:
     return rank(site, given) == 1 and not any(_is_selected(one, mask) for one in chosen)
 
 
-def _to_rows(site: Site, tensor: ast.expr, mask: ast.expr) -> str:
+def to_rows(site: Site, tensor: ast.expr, mask: ast.expr) -> str:
     """Return what a mask of rows needs to be one of all elements: `[:, None]`; nothing of one that is."""
     own, whole = rank(site, mask), rank(site, tensor)
     if own is None or whole is None or not 0 < own < whole:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.assignments import is_repeatable
+from compiler_lens.facts.breaks.rewrites.masks import SIGNS, to_rows
 from compiler_lens.facts.breaks.rewrites.nothing import any_of
 from compiler_lens.facts.breaks.rewrites.ranks import rank
 from compiler_lens.facts.breaks.rewrites.rows import weighed
@@ -19,7 +20,6 @@ from compiler_lens.recording.model import BreakCause
 from compiler_lens.recording.source_text import expression
 
 _MOST = 40  # statements
-_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _PRICE = (
     "all rows are computed, each by itself, also those that `{}` leaves out; a gradient is nan where one of these has"
     " no finite value or slope"
@@ -67,8 +67,8 @@ def _written(one: ast.stmt, mask: ast.expr) -> tuple[ast.expr, str, ast.expr] | 
     match one:
         case ast.Assign(targets=[ast.Subscript(value=tensor, slice=where)], value=value):
             sign = ""
-        case ast.AugAssign(target=ast.Subscript(value=tensor, slice=where), op=op, value=value) if type(op) in _SIGNS:
-            sign = _SIGNS[type(op)]
+        case ast.AugAssign(target=ast.Subscript(value=tensor, slice=where), op=op, value=value) if type(op) in SIGNS:
+            sign = SIGNS[type(op)]
         case _:
             return None
     return (tensor, sign, value) if ast.dump(where) == ast.dump(mask) and dotted(tensor) else None
@@ -146,7 +146,8 @@ def _whole(site: Site, tensor: ast.expr, sign: str, rows: str, of: tuple[ast.exp
         first, known = ("-1", 1) if dims == 1 else (f"*{m}.shape", f"{m}.dim()")
         wide = f"{m}.view({first}, *[1] * ({x}.dim() - {known}))"
     else:
-        wide = f"{m}[{', '.join([':'] * dims + ['None'] * (more - dims))}]" if more > dims else site.source(mask)
+        rows_of = to_rows(site, tensor, mask)
+        wide = f"{m}{rows_of}" if rows_of else site.source(mask)
     return f"{x}.copy_({site.torch}.where({wide}, {new}, {x}))"
 
 
