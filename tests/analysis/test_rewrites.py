@@ -442,6 +442,58 @@ def test_a_check_that_only_saves_work_is_left_out(source):
     assert not any(word in line for line in found.after for word in ("all()", "any(", "sum(", "where(", "cond("))
 
 
+CHOSEN = {
+    "what a mask chooses": """
+def f(x):
+    m = x > 3
+    if m.any():
+        x = torch.where(m, torch.ones_like(x), x)
+    return x
+""",
+    "what a mask leaves, seen from further": """
+def f(x):
+    keep = x.sum(1) < 3
+    if not keep.all():
+        x = torch.where(keep[:, None], x, 0.5 * x)
+    return x
+""",
+}
+
+
+@pytest.mark.parametrize("source", CHOSEN.values(), ids=CHOSEN)
+def test_a_check_before_a_choice_by_its_mask_is_left_out(source):
+    found = proven(source)
+    assert len(found.after) == 1
+    assert "the dtype of what it replaces" in found.needs
+
+
+COUNTED = """
+class Scaler(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cold = 0
+
+    def forward(self, x):
+        mean = x.abs().mean(1)
+        m = mean < 0.1
+        if m.any():
+            self.cold += int({counted}.sum())
+            mean = torch.where(m, 1.0, mean)
+        return x / mean[:, None]
+"""
+
+
+def test_a_count_of_what_a_mask_chooses_adds_nothing_where_it_is_nowhere_true():
+    found = suggestion(COUNTED.format(counted="m"), BRANCH, "if m.any")
+    assert found is not None
+    assert found.after == ("self.cold += int(m.sum())", "mean = torch.where(m, 1.0, mean)")
+
+
+def test_a_count_of_something_else_is_asked_for_first():
+    found = suggestion(COUNTED.format(counted="x"), BRANCH, "if m.any")
+    assert found is None or not found.is_complete or "self.cold += int(x.sum())" not in found.after
+
+
 def test_what_python_asks_before_it_stays_in_front_of_a_fill():
     masked, over_lines = (proven(source).after for source in BESIDE_PYTHON.values())
     assert masked == ("if m is not None:", '    x = x.masked_fill(~m, float("-inf"))')

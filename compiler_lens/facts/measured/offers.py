@@ -64,7 +64,7 @@ from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, un
 from compiler_lens.facts.measured.reached import reached
 from compiler_lens.facts.measured.said import says
 from compiler_lens.facts.measured.set_up import sets_up
-from compiler_lens.facts.measured.sizes import told_sizes
+from compiler_lens.facts.measured.sizes import told_ahead, told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
 from compiler_lens.facts.measured.unanswered import booked_in, called_at, may_be_anothers, waits
 from compiler_lens.facts.measured.what_if import count
@@ -140,6 +140,7 @@ def observed(
         kept_out=tuple(_kept_out(recording)), drawn_at=drawn_at(recording, own),
         parts=tuple(_in_parts(recording, explained, disabling, own)),
         inside=tuple(_inside(recording, explained, disabling, own)),
+        told_ahead=tuple(_told_ahead(recording, explained, own)),
     )  # fmt: skip
 
 
@@ -594,6 +595,12 @@ def _of_recompile(
     yield from offers
     if not offers:
         yield NotTried(target, cause.fix.change, NotTriedBecause.NO_EDIT)
+
+
+def _told_ahead(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[tuple[Offer, ...]]:
+    causes = [cause for report in explained.recompiles for cause in report.causes if cause.benign]
+    for several in told_ahead(causes, recording, own):
+        yield tuple(Offer(_target_of(causes[0], recording), one.lines, one.price) for one in several)
 
 
 def _asking(report: RecompileReport) -> Sequence[RecompileCause]:

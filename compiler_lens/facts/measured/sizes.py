@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -20,6 +20,10 @@ from compiler_lens.recording.source_text import Sources, first_line, sources, sy
 _OF_SIZES = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE)
 _IS_FALSE = "dynamic=False"
 _SIZE = re.compile(r"(\w+)\.shape\[(\d+)\]")
+# What an input of a symbol is called by a guard (torch/_dynamo/source.py), as `L['batch']['x'].size()[1]`.
+_INPUT = re.compile(r"L\['(\w+)'\]((?:\['\w+'\]|\[\d+\]|\.\w+){0,4})(?:\.size\(\)\[(\d+)\])?")
+_MOST = 4  # lines above a call
+_ANY_SIZE = "kernels for any size: fewer compilations, often slower code than for a fixed size"
 
 
 class Told(Struct, frozen=True):
@@ -41,17 +45,66 @@ def told_sizes(cause: RecompileCause, recording: Recording, own: Ownership) -> I
     known, defined = sources(recording), compilation.definition
     found = None if cause.is_of_array else _SIZE.fullmatch(cause.subject)
     caller = own.innermost(compilation.stack[:-1])
-    if found and caller and (lines := _marked(compilation, caller, found[1], int(found[2]), known)):
+    size = _Size(found[1], "", int(found[2])) if found else None
+    if size and caller and (lines := _marked(compilation, caller, (size,), known)):
         beside = "beside your `dynamic=False`, " if compilation.dynamic is False else ""
         yield Told(lines, f"{beside}only size {found[2]} of `{found[1]}` is dynamic, from this call on")
     for one in recording.sites:
         at = one.place
         if at and own.owns(at.file) and (one.defined.file, one.defined.line) == (defined.file, defined.line):
             if lines := _dynamic(at, known):
-                price = "kernels for any size: fewer compilations, often slower code than for a fixed size"
+                price = _ANY_SIZE
                 is_replaced = any(_IS_FALSE in line.replace(" ", "") for line in lines.before)
                 yield Told(lines, f"your `{_IS_FALSE}` is replaced: {price}" if is_replaced else price)
             return
+
+
+class _Size(Struct, frozen=True):
+    """A size of what a function is given."""
+
+    name: str  # the parameter
+    within: str  # where the tensor is in it: `['sales']`; empty for the tensor itself
+    axis: int
+
+
+def told_ahead(causes: Sequence[RecompileCause], recording: Recording, own: Ownership) -> Iterator[tuple[Told, ...]]:
+    """Yield ways to tell torch before the first call of all that became open as it saw another value, as expected.
+
+    First at the calls, as far as sizes of what these give are known; then where torch.compile is called.
+    """
+    known = sources(recording)
+    frames = {change.recompile.compile_id.frame for cause in causes if cause.benign for change in cause.changes}
+    compiled = [one for one in recording.compilations if one.compile_id.frame in frames and not one.compile_id.recompile]
+    at_calls: dict[tuple[str, int], Told] = {}
+    by_name: dict[tuple[str, int], Told] = {}
+    for one in compiled:
+        whole = _wholly(one, recording, known, own)
+        marked = _at_call(one, recording, known, own)
+        for told, found in ((marked or whole, at_calls), (whole, by_name)):
+            if told:
+                found.setdefault((told.lines.file, told.lines.near), told)
+    yield from (tuple(found.values()) for found in (at_calls, by_name) if found)
+
+
+def _at_call(one: Compilation, recording: Recording, known: Sources, own: Ownership) -> Told | None:
+    """Tell of all that becomes open of a function's inputs, where it is called first."""
+    frame, caller = one.compile_id.frame, own.innermost(one.stack[:-1])
+    symbols = [symbol for symbol in recording.symbols if symbol.compile_id.frame == frame]
+    found = [_INPUT.fullmatch(source) for source in dict.fromkeys(symbol.source for symbol in symbols if symbol.source)]
+    sizes = [_Size(each[1], each[2], int(each[3])) for each in found if each and each[3]]
+    is_all = len(sizes) == len(found) and 0 < len(sizes) <= _MOST
+    lines = _marked(one, caller, sizes, known) if is_all and caller else None
+    return Told(lines, "torch takes these sizes for open from the first call on, and makes one graph for all") if lines else None
+
+
+def _wholly(one: Compilation, recording: Recording, known: Sources, own: Ownership) -> Told | None:
+    """Tell where torch.compile is called for a function, or for the only one that it was called for."""
+    here = [site for site in recording.sites if site.place and own.owns(site.place.file)]
+    named = [site for site in here if one.definition and site.defined.line == one.definition.line]
+    for site in named or (here if len(here) == 1 else ()):
+        lines = _dynamic(site.place, known) if site.place else None
+        return Told(lines, _ANY_SIZE) if lines else None
+    return None
 
 
 def _dynamic(at: SourceLine, known: Sources) -> Lines | None:
@@ -92,8 +145,8 @@ def _replaced(line: str, node: ast.expr, new: str) -> str:
     return data[: node.col_offset].decode() + new + data[node.end_col_offset :].decode()
 
 
-def _marked(compilation: Compilation, caller: SourceLine, name: str, axis: int, known: Sources) -> Lines | None:
-    """Write `maybe_mark_dynamic` above the statement that calls the function, of the tensor that it gives."""
+def _marked(compilation: Compilation, caller: SourceLine, sizes: Sequence[_Size], known: Sources) -> Lines | None:
+    """Write `maybe_mark_dynamic` above the statement that calls the function, of the tensors that it gives."""
     defined, site = compilation.definition, site_at(known, caller)
     tree = syntax_if_known(known.texts.get(defined.file, "")) if defined else None
     functions = (n for n in ast.walk(tree) if isinstance(n, Function)) if tree else iter(())
@@ -101,13 +154,15 @@ def _marked(compilation: Compilation, caller: SourceLine, name: str, axis: int, 
     if site is None or function is None or not isinstance(site.statement, SIMPLE):
         return None
     names = [one for one in parameters(function) if one != "self"]
-    given = _given(site, function.name, names.index(name)) if name in names else None
+    marks: list[str] = []
+    for one in sizes:
+        given = _given(site, function.name, one.name, names) if one.name in names else None
+        if given is None:
+            return None
+        marks.append(f"{site.torch}._dynamo.maybe_mark_dynamic({given}{one.within}, {one.axis})")
     line = site.text.split("\n")[site.statement.lineno - 1].strip()
-    if given is None:
-        return None
-    mark = f"{site.torch}._dynamo.maybe_mark_dynamic({given}, {axis})"
     return Lines(
-        caller.file, site.statement.lineno, (line,), (mark, line), imports="" if site.imports_torch else "torch"
+        caller.file, site.statement.lineno, (line,), (*marks, line), imports="" if site.imports_torch else "torch"
     )
 
 
@@ -115,21 +170,33 @@ def _head(function: Function) -> range:
     return range(first_line(function), function.lineno + 1)
 
 
-def _given(site: Site, function: str, position: int) -> str | None:
-    """Return the name that the only call in a statement with so many arguments gives there.
+def _given(site: Site, function: str, parameter: str, names: Sequence[str]) -> str | None:
+    """Return the name that the only call in a statement which gives a function this parameter has for it.
 
     What the function is called there is not known: `net(x)` is of its `forward`, `compiled(x)` of any. But a call of
     another function of the file leads to it only by what that one calls.
     """
     tree = parsed(site.text)
     others = {one.name for one in ast.walk(tree) if isinstance(one, Function)} - {function} if tree else set[str]()
-    calls = [call for call in calls_in(site.statement) if len(call.args) > position and not _is_torchs(site, call)]
-    if any(called(call) in others for call in calls):
+    found = ((call, _argument(call, parameter, names)) for call in calls_in(site.statement))
+    calls = [(call, given) for call, given in found if given is not None and not _is_torchs(site, call)]
+    if any(called(call) in others for call, _ in calls):
         return None
-    match [call.args[position] for call in calls]:
-        case [ast.Name(id=name)]:
-            return name
+    match [given for _, given in calls]:
+        case [ast.Name() | ast.Attribute(value=ast.Name()) | ast.Subscript(value=ast.Name(), slice=ast.Constant()) as one]:
+            return site.source(one)
     return None
+
+
+def _argument(call: ast.Call, parameter: str, names: Sequence[str]) -> ast.expr | None:
+    """Return what a call gives a parameter of a function, if it is a call of that."""
+    if any(isinstance(one, ast.Starred) for one in call.args):
+        return None
+    by_name = {one.arg: one.value for one in call.keywords}
+    if not by_name.keys() <= {*names}:
+        return None
+    position = names.index(parameter)
+    return call.args[position] if len(call.args) > position else by_name.get(parameter)
 
 
 def _is_torchs(site: Site, call: ast.Call) -> bool:

@@ -182,6 +182,28 @@ def is_kept_out(offer: Offer, others: Iterable[Offer]) -> bool:
     )
 
 
+def in_order(offers: Iterable[Offer]) -> tuple[Offer, ...]:
+    """Return offers as they can be made one after the other.
+
+    What has lines wait comes early: it does not know them once they are written otherwise. But a rewrite that only
+    moves such a line comes before it, as it knows what stands around that by its text.
+    """
+    every = list(offers)
+    collected = {line for one in every if isinstance(one.edit, Split) for line in one.edit.collected}
+
+    def place(offer: Offer) -> int:
+        edit = offer.edit
+        if isinstance(edit, Lines) and collected & _stripped(edit.before) & _stripped(edit.after):
+            return 0
+        return 1 if isinstance(edit, Split) and edit.collected else 2
+
+    return tuple(sorted(every, key=place))
+
+
+def _stripped(lines: Iterable[str]) -> set[str]:
+    return {one.strip() for one in lines}
+
+
 def defines(offer: Offer) -> bool:
     """Whether what it writes has a function in it: what does is not divided."""
     is_function = isinstance(offer.edit, Lines) and ("lambda" in offer.code or "def " in offer.code)

@@ -30,6 +30,7 @@ from compiler_lens.measure.fix.choices import (
     defines,
     doubtful,
     fewer,
+    in_order,
     is_kept_out,
     is_rewrite,
     is_worth_launches,
@@ -199,7 +200,7 @@ class Search:
         if best and self._improved_without_marks(best):
             best = self._best()
         best = self._with_less_in_python()
-        return self._found(self._with_hidden(best) if best else None)
+        return self._found(self._told_ahead(self._with_hidden(best)) if best else None)
 
     def _with_less_in_python(self) -> Trial | None:
         """Try what else can be done by leaving functions to Python, and the best with as few of these as will do."""
@@ -661,6 +662,24 @@ class Search:
         self._tried[place] = replace(self._tried[place], helps=is_equal)
         return self._tried[place] if self._is_confirmed(found.offers) else best
 
+    def _told_ahead(self, best: Trial) -> Trial:
+        """Tell torch before the first call of what it finds open as expected: each of these costs a compilation.
+
+        It changes nothing that is computed, so what a closer look at the best showed is known of it. What is left may
+        ask for a change where it did not: torch names one cause of each recompile.
+        """
+        for offers in best.observed.told_ahead:
+            found = self._try(self._states[best.offers], offers)
+            if found is not None and found.observed.compiles_less_often(best.observed):
+                place, then = self._place(found.offers), best.observed
+                seen = replace(found.observed, others=then.others, refuted_by=then.refuted_by, unseen=then.unseen)
+                told = replace(self._tried[place], observed=seen, helps=True, is_checked=best.is_checked)
+                self._tried[place] = told
+                self._states[found.offers] = replace(found, observed=seen)
+                self._confirmed.add(found.offers)
+                return told
+        return best
+
     def _helped(self) -> Iterable[Offer]:
         """Return what compiled more when it was made, each once, but last resorts."""
         found: dict[Edit, Offer] = {}
@@ -759,9 +778,7 @@ class Search:
         while True:
             self._ahead = 0
             chosen = {options[0].edit: options[0] for options in choices.values()}
-            # What has lines wait first: it does not know them once they are written otherwise.
-            ordered = sorted(chosen.values(), key=lambda one: not (isinstance(one.edit, Split) and one.edit.collected))
-            found = self._as_far_as_they_help(base, tuple(ordered))
+            found = self._as_far_as_they_help(base, in_order(chosen.values()))
             if found is base or (best is not base and not self._is_better(found, best)):
                 return best if best is not base else None
             best = found
@@ -831,7 +848,7 @@ class Search:
     def _on_top(self, base: State, offers: Iterable[Offer]) -> tuple[Offer, ...] | None:
         """Return the offers of a state with others; None where none is new, or one of these failed before."""
         made = {offer.edit for offer in base.offers}
-        new = tuple({offer.edit: offer for offer in offers if offer.edit not in made}.values())
+        new = in_order({offer.edit: offer for offer in offers if offer.edit not in made}.values())
         every = (*base.offers, *new)
         is_unknown = any(offer.gives_unknown for offer in every)
         if is_unknown and self._refuses_unknown:

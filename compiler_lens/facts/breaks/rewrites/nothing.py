@@ -334,6 +334,8 @@ def _of_filled(site: Site, statement: ast.stmt, mask: ast.expr) -> str | None:
         if site.function is not None and name in _may_be_none(site.function):
             return None
         needs = f"`{name}` is a number in each call"
+    if _chosen(statement, mask) is not None:
+        needs = "what is chosen has the dtype of what it replaces"
     match statement:
         case ast.Assign(targets=[ast.Name(id=target)], value=value):
             pair = [Assignment(target, value), Assignment(target, ast.Name(target))]
@@ -367,7 +369,12 @@ def _changes_only(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
     value = _filled(statement, mask)
     if value is not None:  # torch fills by a mask of bools alone, and with one number
         return _is_number_at_hand(value) and not _is_of_module(site, value)
+    if (chosen := _chosen(statement, mask)) is not None:
+        return is_repeatable(site, chosen) and not _is_of_module(site, chosen)
     match statement:
+        case ast.AugAssign(op=ast.Add(), value=value) if is_mask(site, mask):
+            counted = _reduced(site, value, "sum")  # nothing is added where it counts none
+            return counted is not None and ast.dump(counted) == ast.dump(mask)
         case ast.Assign(targets=[ast.Subscript(slice=where)], value=value):
             # Any other value may be an error where there is nothing to write: a tensor of so many rows.
             return ast.dump(where) == ast.dump(mask) and is_mask(site, mask) and is_number(sides.without_sign(value))
@@ -392,6 +399,23 @@ def _filled(statement: ast.stmt, mask: ast.expr) -> ast.expr | None:
             return None
     values = [*given, *(keyword.value for keyword in named)]
     return values[0] if len(values) == 1 and ast.dump(_seen_from(where)) == ast.dump(_seen_from(mask)) else None
+
+
+def _chosen(statement: ast.stmt, mask: ast.expr) -> ast.expr | None:
+    """Return `a` of `x = torch.where(m, a, x)`, and of `torch.where(~m, x, a)`."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(func=ast.Attribute(attr="where"), args=[where, one, other], keywords=[]) as call,
+        ) if of_torch(call):
+            pass
+        case _:
+            return None
+    if dotted(other) == name and ast.dump(_seen_from(where)) == ast.dump(_seen_from(mask)):
+        return one
+    if dotted(one) == name and ast.dump(_seen_from(where)) == ast.dump(_inverse(_seen_from(mask))):
+        return other
+    return None
 
 
 def _seen_from(node: ast.expr) -> ast.expr:
