@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import random
 from typing import Any, NamedTuple
 
 import pytest
@@ -1684,26 +1685,58 @@ def test_what_may_be_no_number_is_not_printed_by_the_graph(line):
     )
 
 
-RANDOM = {
-    "random": ("def f(x):\n    return x.abs() * random.random()\n", "Attempted to call function marked as skipped"),
-    "numpy": ("def f(x):\n    return x.abs() * np.random.rand()\n", "Data dependent operator"),
-    "a branch": (
-        "def f(x):\n    x = x.abs()\n    if random.random() < 0.5:\n        x = x * 0\n    return x\n",
-        "Attempted to call function marked as skipped",
-    ),
-}
-
-
-@pytest.mark.parametrize(("source", "kind"), RANDOM.values(), ids=RANDOM.keys())
-def test_random_numbers_come_from_torch(source, kind):
-    line = "np.random" if "np." in source else "random.random"
-    found = suggestion(HEAD + source, BreakCause(kind, context="qualname: Random.random"), line)
+def test_numpys_random_numbers_come_from_torch():
+    source = "def f(x):\n    return x.abs() * np.random.rand()\n"
+    found = suggestion(HEAD + source, BreakCause("Data dependent operator"), "np.random")
     better = applied(HEAD + source, found)
     left, (result,) = places_of(better, UP)
     assert not left
     assert "torch.rand(()" in better
     assert "torch.manual_seed" in found.needs
     assert bool(((result >= 0) & (result <= UP.abs())).all())
+
+
+DRAWN = {
+    "a number": "def f(x):\n    return x.abs() * random.random()\n",
+    "a name": "def f(x):\n    scale = 2 * random.random()\n    return x.abs() * scale\n",
+    "a branch": "def f(x):\n    x = x.abs()\n    if random.random() < 0.7:\n        x = x * 0\n    return x\n",
+    "an interval": "def f(x):\n    x = x.abs()\n    if random.uniform(0.2, 0.8) < 0.7:\n        x = x * 0\n    return x\n",
+}
+BY_C = BreakCause("Attempted to call function marked as skipped", context="qualname: Random.random")
+ON_DRAWN = BreakCause("Data-dependent branching", context="attempted to jump with UnspecializedPythonVariable()")
+
+
+@pytest.mark.parametrize("source", DRAWN.values(), ids=DRAWN)
+def test_pythons_random_numbers_are_drawn_as_they_were_in_one_graph(source):
+    drawn, cause = ("random.random", BY_C) if "random.random" in source else ("if random", ON_DRAWN)
+    text = HEAD + source
+    assert places_of(text, UP)[0]
+    found = suggestion(text, cause, drawn)
+    better = applied(text, found)
+    assert "torch.rand(" not in better
+    random.seed(3)
+    left, results = places_of(better, *INPUTS)
+    random.seed(3)
+    assert not left
+    torch.testing.assert_close(results, [loaded(text).f(x.clone()) for x in INPUTS], rtol=0, atol=0)
+
+
+def test_a_number_that_a_branch_asks_for_is_drawn_in_the_graph_only_where_both_lines_are_written_so():
+    text = HEAD + "def f(x):\n    p = random.random()\n    if p < 0.7:\n        x = x * 0\n    return x\n"
+    assert suggestion(text, BY_C, "random.random") is None
+    line = at(text, text[: text.index("random.random")].count("\n") + 1)
+    drawn = alternative(BY_C, Sources({FILE: text}), line)
+    assert drawn.after == ("p = random.uniform(0.0, 1.0)",)
+    half = applied(text, drawn)
+    line = at(half, half[: half.index("if p")].count("\n") + 1)
+    written = [
+        one for one in alternatives(ON_DRAWN, Sources({FILE: half}), line) if "as_tensor(p" in "".join(one.after)
+    ]
+    random.seed(3)
+    left, results = places_of(applied(half, written[0]), *INPUTS)
+    random.seed(3)
+    assert not left
+    torch.testing.assert_close(results, [loaded(text).f(x.clone()) for x in INPUTS], rtol=0, atol=0)
 
 
 # -- sketches: what stands for `...` is the test's

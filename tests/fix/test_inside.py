@@ -360,7 +360,7 @@ def test_fix_writes_it_and_the_program_does_the_same(tmp_path: Path, capsys: pyt
     assert best["results"] == "equal"
     assert best["sides"] == []  # the branch stays as it is
     added = [line[1:].strip() for line in patch.read_text().splitlines() if line.startswith("+") and line[1:2] == " "]
-    assert added == ["@torch.compile"]
+    assert added == ["@torch.compile", "torch._dynamo.maybe_mark_dynamic(x, 0)"]  # its rows vary
     assert "+model = net\n" in patch.read_text()
 
 

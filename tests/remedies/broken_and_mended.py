@@ -761,14 +761,14 @@ class python_random(Case):
         return result.shape
 
 
-class python_random_2(Case):
+class python_random_number(Case):
     versions = ("2.11", "2.13")
 
     def broken(x):
         return x * random.random()
 
     def mended(x):
-        return x * torch.rand(())
+        return x * random.uniform(0.0, 1.0)
 
     def matters(result):
         return result.shape

@@ -187,6 +187,7 @@ class Observed(Struct, frozen=True):
     launches: int = 0  # of graphs: how often one ran in all of them
     parts: tuple[Offer, ...] = ()  # for the end: each divides a function at what still breaks, all go together
     inside: tuple[Offer, ...] = ()  # for the end: each compiles what a function calls, and not the function
+    inside_mended: tuple[Offer, ...] = ()  # the same, on top of rewrites of lines, which are among these
     # At the very end, one or the other: they tell torch before the first call of what it finds open as expected.
     told_ahead: tuple[tuple[Offer, ...], ...] = ()
     findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
@@ -265,8 +266,8 @@ class Observed(Struct, frozen=True):
         now, then = self.figures, before.figures
         if now is None or then is None or self.results is not before.results:
             return False
-        is_as_good = now.graph_breaks <= then.graph_breaks and self.eager_sooner_or_later <= before.eager_sooner_or_later
-        return is_as_good and now.recompiles < then.recompiles
+        is_as_whole = self.eager_sooner_or_later <= before.eager_sooner_or_later
+        return is_as_whole and now.graph_breaks <= then.graph_breaks and now.recompiles < then.recompiles
 
     def is_half_of(self, before: Observed) -> bool:
         """Return whether at most half of what hurts is left: for less no function should stay Python for good."""

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from msgspec import Struct
+
 from compiler_lens.facts.breaks.rewrites.site import nodes_in, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import OF_A_GENERATOR, called
 from compiler_lens.facts.measured.bookkeeping import name_at
@@ -45,24 +47,35 @@ Place = tuple[str, str]  # a file, and the qualified name of a function in it
 Chain = Sequence[SourceLine]  # calls, outermost first, and the line that they lead to
 
 
-def inside(
-    recording: Recording, disabling: Disabling, own: Ownership, hurting: Sequence[Chain]
-) -> Iterator[tuple[Inside, int]]:
-    """Yield what can be compiled by itself of each function that torch.compile was given.
+class FoundInside(Struct, frozen=True):
+    """What can be compiled by itself, and the numbers of chains: the first that hurts, and those that are mended."""
 
-    And the number of the first chain that leads there.
+    edit: Inside
+    first: int
+    taken: AbstractSet[int]
+
+
+def inside(
+    recording: Recording,
+    disabling: Disabling,
+    own: Ownership,
+    hurting: Sequence[Chain],
+    mended: AbstractSet[int] = frozenset(),
+) -> Iterator[FoundInside]:
+    """Yield what can be compiled by itself of each function that torch.compile was given.
 
     Args:
         recording: a run.
         disabling: its functions.
         own: what is the user's.
         hurting: the calls that lead to what breaks, or was compiled too often.
+        mended: numbers of those that lead to what other changes mend.
     """
     chains = _Chains(recording, disabling, own)
-    leading = [(chains.functions(chains.whole(None, chain)), number) for number, chain in enumerate(hurting)]
+    leading = [chains.functions(chains.whole(None, chain)) for chain in hurting]
     by_given: dict[Place, dict[Place, int]] = {}
-    for functions, number in leading:
-        for one in functions:
+    for number, functions in enumerate(leading):
+        for one in functions if number not in mended else ():
             by_given.setdefault(functions[0], {}).setdefault(one, number)
     if any(word in text for text in chains.known.texts.values() for word in _REFUSED):
         return
@@ -71,7 +84,7 @@ def inside(
         inner = [one for one in inner if not _is_called_elsewhere(one, {*dirty, *inner}, chains.known)]
         edit = _edit(given, inner, _site_of(given, recording, chains.known), chains.known)
         if edit is not None:
-            yield edit, min(dirty.values())
+            yield FoundInside(edit, min(dirty.values()), {n for n in mended if not {*inner}.isdisjoint(leading[n])})
 
 
 class _Chains:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -139,7 +139,8 @@ def observed(
         has_convolutions=any("conv" in node.target for node in captured),
         kept_out=tuple(_kept_out(recording)), drawn_at=drawn_at(recording, own),
         parts=tuple(_in_parts(recording, explained, disabling, own)),
-        inside=tuple(_inside(recording, explained, disabling, own)),
+        inside=tuple(_inside(recording, explained, disabling, own, {})),
+        inside_mended=tuple(_inside(recording, explained, disabling, own, _sure_rewrites(offers.values()))),
         told_ahead=tuple(_told_ahead(recording, explained, own)),
     )  # fmt: skip
 
@@ -453,12 +454,34 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
         )  # fmt: skip
 
 
-def _inside(recording: Recording, explained: Explanation, disabling: Disabling, own: Ownership) -> Iterator[Offer]:
-    """Give what can be compiled by itself of a function that leads to what hurts, where that is Python."""
+def _inside(
+    recording: Recording,
+    explained: Explanation,
+    disabling: Disabling,
+    own: Ownership,
+    rewrites: Mapping[tuple[str, str, str], Offer],
+) -> Iterator[Offer]:
+    """Give what can be compiled by itself of a function that leads to what hurts, where that is Python.
+
+    With rewrites of lines by what they are for, those that it takes stand first: what leads to these alone is compiled.
+    """
     hurting = list(dict.fromkeys((*_breaking(recording, explained), *_limiting(recording, explained))))
-    for edit, first in inside(recording, disabling, own, [chain for _, chain in hurting]):
-        price, target = inside_price(edit), hurting[first][0]
-        yield Offer(target, edit, price, is_last_resort=True, keeps_computed=True, is_final=True)
+    mended = {number for number, (target, _) in enumerate(hurting) if target.key in rewrites}
+    for found in inside(recording, disabling, own, [chain for _, chain in hurting], mended):
+        taken = dict.fromkeys(rewrites[hurting[number][0].key] for number in sorted(found.taken))
+        price, target = inside_price(found.edit), hurting[found.first][0]
+        yield from taken
+        yield Offer(target, found.edit, price, is_last_resort=True, keeps_computed=True, is_final=True)
+
+
+def _sure_rewrites(offers: Iterable[Offer]) -> Mapping[tuple[str, str, str], Offer]:
+    """Return the first offer for each thing that rewrites its line, and gives the same numbers wherever it runs."""
+    found: dict[tuple[str, str, str], Offer] = {}
+    for one in offers:
+        is_plain = isinstance(one.edit, edits.Lines) and not (one.is_last_resort or one.needs_both or one.drops)
+        if is_plain and not (one.takes_value or one.may_raise or one.draws or one.gives_unknown):
+            found.setdefault(one.target.key, one)
+    return found
 
 
 _Chain = tuple[Target, tuple[SourceLine, ...]]  # the calls that lead to a line, outermost first, and the line
@@ -475,7 +498,8 @@ def _limiting(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
     """Yield what was another value in each compilation of a function that was compiled too often."""
     stacks = {one.compile_id: one.stack for one in recording.compilations}
     for report in explained.recompiles:
-        for cause in report.causes if report.limit else ():
+        asking = [cause for cause in report.causes if not cause.benign] or report.causes
+        for cause in asking if report.limit else ():
             failures = [failure for change in cause.changes for failure in change.recompile.failures]
             inner = max((failure.user_stack for failure in failures), key=len, default=())
             yield _target_of(cause, recording), (*(stacks.get(report.limit, ()) if report.limit else ()), *inner)

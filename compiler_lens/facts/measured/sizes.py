@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.site import Site, nodes_in, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, called, calls_in, dotted, parameters
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
@@ -23,6 +23,7 @@ _SIZE = re.compile(r"(\w+)\.shape\[(\d+)\]")
 # What an input of a symbol is called by a guard (torch/_dynamo/source.py), as `L['batch']['x'].size()[1]`.
 _INPUT = re.compile(r"L\['(\w+)'\]((?:\['\w+'\]|\[\d+\]|\.\w+){0,4})(?:\.size\(\)\[(\d+)\])?")
 _MOST = 4  # lines above a call
+_OPEN = "torch takes these sizes for open from the first call on, and makes one graph for all"
 _ANY_SIZE = "kernels for any size: fewer compilations, often slower code than for a fixed size"
 
 
@@ -46,9 +47,9 @@ def told_sizes(cause: RecompileCause, recording: Recording, own: Ownership) -> I
     found = None if cause.is_of_array else _SIZE.fullmatch(cause.subject)
     caller = own.innermost(compilation.stack[:-1])
     size = _Size(found[1], "", int(found[2])) if found else None
-    if size and caller and (lines := _marked(compilation, caller, (size,), known)):
+    if size and caller and (lines := _marked(compilation, caller, (size,), recording, known)):
         beside = "beside your `dynamic=False`, " if compilation.dynamic is False else ""
-        yield Told(lines, f"{beside}only size {found[2]} of `{found[1]}` is dynamic, from this call on")
+        yield Told(lines, f"{beside}only size {size.axis} of `{size.name}` is dynamic, from this call on")
     for one in recording.sites:
         at = one.place
         if at and own.owns(at.file) and (one.defined.file, one.defined.line) == (defined.file, defined.line):
@@ -74,7 +75,8 @@ def told_ahead(causes: Sequence[RecompileCause], recording: Recording, own: Owne
     """
     known = sources(recording)
     frames = {change.recompile.compile_id.frame for cause in causes if cause.benign for change in cause.changes}
-    compiled = [one for one in recording.compilations if one.compile_id.frame in frames and not one.compile_id.recompile]
+    first = [one for one in recording.compilations if not one.compile_id.recompile]
+    compiled = [one for one in first if one.compile_id.frame in frames]
     at_calls: dict[tuple[str, int], Told] = {}
     by_name: dict[tuple[str, int], Told] = {}
     for one in compiled:
@@ -88,13 +90,28 @@ def told_ahead(causes: Sequence[RecompileCause], recording: Recording, own: Owne
 
 def _at_call(one: Compilation, recording: Recording, known: Sources, own: Ownership) -> Told | None:
     """Tell of all that becomes open of a function's inputs, where it is called first."""
-    frame, caller = one.compile_id.frame, own.innermost(one.stack[:-1])
-    symbols = [symbol for symbol in recording.symbols if symbol.compile_id.frame == frame]
-    found = [_INPUT.fullmatch(source) for source in dict.fromkeys(symbol.source for symbol in symbols if symbol.source)]
+    frame, caller = one.compile_id.frame, _only_call(one, known, own) or own.innermost(one.stack[:-1])
+    symbols = [symbol for symbol in recording.symbols if symbol.compile_id.frame == frame and symbol.source]
+    known_first = {symbol.source for symbol in symbols if not symbol.compile_id.recompile}
+    found = [
+        _INPUT.fullmatch(one) for one in dict.fromkeys(symbol.source for symbol in symbols) if one not in known_first
+    ]
     sizes = [_Size(each[1], each[2], int(each[3])) for each in found if each and each[3]]
     is_all = len(sizes) == len(found) and 0 < len(sizes) <= _MOST
-    lines = _marked(one, caller, sizes, known) if is_all and caller else None
-    return Told(lines, "torch takes these sizes for open from the first call on, and makes one graph for all") if lines else None
+    lines = _marked(one, caller, sizes, recording, known) if is_all and caller else None
+    return Told(lines, _OPEN) if lines else None
+
+
+def _only_call(one: Compilation, known: Sources, own: Ownership) -> SourceLine | None:
+    """Return the only line that calls a function by its name: torch's stack lacks who calls what has a mark (2.13)."""
+    texts = {file: text for file, text in known.texts.items() if own.owns(file)}
+    found = [
+        SourceLine(file, node.lineno, "", "")
+        for file, text in texts.items()
+        for node in nodes_in([text])
+        if isinstance(node, ast.Call) and called(node) == one.function
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _wholly(one: Compilation, recording: Recording, known: Sources, own: Ownership) -> Told | None:
@@ -145,9 +162,16 @@ def _replaced(line: str, node: ast.expr, new: str) -> str:
     return data[: node.col_offset].decode() + new + data[node.end_col_offset :].decode()
 
 
-def _marked(compilation: Compilation, caller: SourceLine, sizes: Sequence[_Size], known: Sources) -> Lines | None:
-    """Write `maybe_mark_dynamic` above the statement that calls the function, of the tensors that it gives."""
+def _marked(
+    compilation: Compilation, caller: SourceLine, sizes: Sequence[_Size], recording: Recording, known: Sources
+) -> Lines | None:
+    """Write `maybe_mark_dynamic` above the statement that calls the function, of the tensors that it gives.
+
+    None where the caller is compiled itself: torch raises where it traces such a mark.
+    """
     defined, site = compilation.definition, site_at(known, caller)
+    if site and site.function and _is_compiled(caller.file, site.function, recording):
+        return None
     tree = syntax_if_known(known.texts.get(defined.file, "")) if defined else None
     functions = (n for n in ast.walk(tree) if isinstance(n, Function)) if tree else iter(())
     function = next((one for one in functions if defined and defined.line in _head(one)), None)
@@ -166,6 +190,11 @@ def _marked(compilation: Compilation, caller: SourceLine, sizes: Sequence[_Size]
     )
 
 
+def _is_compiled(file: str, function: Function, recording: Recording) -> bool:
+    lines = range(first_line(function), (function.end_lineno or 0) + 1)
+    return any(one.file == file and one.line in lines for one in recording.compilations)
+
+
 def _head(function: Function) -> range:
     return range(first_line(function), function.lineno + 1)
 
@@ -180,10 +209,13 @@ def _given(site: Site, function: str, parameter: str, names: Sequence[str]) -> s
     others = {one.name for one in ast.walk(tree) if isinstance(one, Function)} - {function} if tree else set[str]()
     found = ((call, _argument(call, parameter, names)) for call in calls_in(site.statement))
     calls = [(call, given) for call, given in found if given is not None and not _is_torchs(site, call)]
+    calls = [(call, given) for call, given in calls if called(call) == function] or calls
     if any(called(call) in others for call, _ in calls):
         return None
     match [given for _, given in calls]:
-        case [ast.Name() | ast.Attribute(value=ast.Name()) | ast.Subscript(value=ast.Name(), slice=ast.Constant()) as one]:
+        case [(ast.Name() | ast.Attribute(value=ast.Name())) as one]:
+            return site.source(one)
+        case [ast.Subscript(value=ast.Name(), slice=ast.Constant()) as one]:
             return site.source(one)
     return None
 

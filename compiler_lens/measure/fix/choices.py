@@ -25,6 +25,7 @@ from compiler_lens.facts.measured.marked_inside import Inside, inside_price
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Results, SourceLine
 
+_NEARLY_ENOUGH = 0.8  # of the operators that ran in graphs
 CLEARLY = 1.1  # times as many
 _MUCH = 1.4  # times as many operators
 _A_PART = 2  # and less: of what is in graphs as the program is, too little to count for much
@@ -104,6 +105,16 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
         is_half = one.observed.is_half_of(first) or (not is_chosen and one.observed.cuts_half_of(first))
         if is_more and not takes and is_half:
             yield one
+
+
+def is_enough(found: Observed, first: Observed) -> bool:
+    """Return whether nothing hurts any more, with one graph a call at most that has nearly all operators in it.
+
+    Where functions ran eagerly nobody knows how many these are: then it has as many as ran in graphs before.
+    """
+    is_right = not found.error and found.results is Results.EQUAL and found.hurts == 0 and not found.at_each_call
+    share = 1 if first.figures is None or first.figures.eager_functions else _NEARLY_ENOUGH
+    return is_right and found.launches <= found.calls and found.operators >= share * first.operators
 
 
 def compiles_beyond(more: Observed, base: Observed) -> bool:
@@ -202,6 +213,13 @@ def in_order(offers: Iterable[Offer]) -> tuple[Offer, ...]:
 
 def _stripped(lines: Iterable[str]) -> set[str]:
     return {one.strip() for one in lines}
+
+
+def is_of_given(offer: Offer, others: Iterable[Offer]) -> bool:
+    """Whether it changes a call of torch.compile that another change takes away once it is written."""
+    calls = [one.edit.call for one in others if isinstance(one.edit, Inside) and one.edit.call]
+    lines = "\n".join(offer.edit.before) if isinstance(offer.edit, Lines) else ""
+    return any(call in lines for call in calls)
 
 
 def defines(offer: Offer) -> bool:

@@ -31,7 +31,9 @@ from compiler_lens.measure.fix.choices import (
     doubtful,
     fewer,
     in_order,
+    is_enough,
     is_kept_out,
+    is_of_given,
     is_rewrite,
     is_worth_launches,
     keeps_enough,
@@ -106,8 +108,13 @@ class Search:
 
     def result(self) -> Fix:
         """Try until nothing improves."""
-        if self._first.observed.is_cut and self._first.observed.inside:  # first, as it may end most at once
-            self._try(self._first, self._first.observed.inside)
+        first = self._first.observed
+        several = filter(None, (first.inside, first.inside_mended)) if first.is_cut else ()
+        found = [self._try(self._first, offers) for offers in several]  # first, as it may end most at once
+        # Where rewrites of lines may mend all that breaks, one graph for all is better.
+        enough = [one for one in found if one and first.inside_mended and is_enough(one.observed, first)]
+        if any(self._is_confirmed(one.offers) for one in enough):
+            return self._concluded()
         state = self._walked(self._first)
         if state.observed.broken and (others := self._before_assumptions(state)) is not None:
             # What a number may be taken for shows where torch breaks at it, not where it goes on with an unknown one.
@@ -169,6 +176,11 @@ class Search:
     def best(self) -> Trial | None:
         """What is best of what was tried."""
         return self._best()
+
+    @property
+    def seems_best(self) -> Trial | None:
+        """What is best of what was tried, as far as that is known without a closer look."""
+        return min((one for one in self._tried if one.helps), key=preferred, default=None)
 
     def refuse_unknown(self, why: str | OtherCall | Difference) -> None:
         """Take it that settings that give unknown numbers do not help, as what compiles the best raises an error.
@@ -427,8 +439,10 @@ class Search:
         if not (before.is_cut or before.kept_out):
             return False
         begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
-        for state in (self._first,) if begin is None else (begin, self._first):
-            found = self._try(state, state.observed.inside) if state.observed.inside else None
+        states = (self._first,) if begin is None else (begin, self._first)
+        seen = [(state, state.observed) for state in states]
+        for state, offers in ((state, of) for state, one in seen for of in (one.inside, one.inside_mended)):
+            found = self._try(state, offers) if offers else None
             if found is None:
                 continue
             is_better, now = self._is_better(found, state), found.observed
@@ -668,8 +682,9 @@ class Search:
         It changes nothing that is computed, so what a closer look at the best showed is known of it. What is left may
         ask for a change where it did not: torch names one cause of each recompile.
         """
-        for offers in best.observed.told_ahead:
-            found = self._try(self._states[best.offers], offers)
+        for several in best.observed.told_ahead:
+            offers = tuple(one for one in several if not is_of_given(one, best.offers))
+            found = self._try(self._states[best.offers], offers) if offers else None
             if found is not None and found.observed.compiles_less_often(best.observed):
                 place, then = self._place(found.offers), best.observed
                 seen = replace(found.observed, others=then.others, refuted_by=then.refuted_by, unseen=then.unseen)

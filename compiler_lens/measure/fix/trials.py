@@ -479,7 +479,7 @@ class _Runs:
         return self._in_folder(f"ahead-{self._expected}", texts, offers)
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
-        self._tell(f"{self._number - 1}{self._how_many_more()}: {self._named(offers)}")
+        self._tell(f"{self._number - 1}{self._how_many_more()}{self._best_so_far()}: {self._named(offers)}")
         # A change may make a loop endless: nobody waits for that as long as for the longest of programs.
         ended = self._processes.run(self._plan(texts, offers), self._longest)
         if self._noisy is None and _may_be_rounding(ended.outcome.difference):
@@ -506,6 +506,17 @@ class _Runs:
         # What is told later, and with another number, is told of what has changed meanwhile.
         is_other = other is not None and (any(one.moves for one in offers) or not other.is_number)
         return replace(seen, printed=other, results=Results.DIFFER if is_other else seen.results)
+
+    def _best_so_far(self) -> str:
+        """Say what is known to help: whoever ends it now gets that."""
+        best = self._search.seems_best if self._search else None
+        if best is None or best.before is None or best.observed.figures is None:
+            return ""
+        before, after = best.before, best.observed.figures
+        breaks = f"graph breaks {before.graph_breaks} → {after.graph_breaks}"
+        return (
+            f" (best so far: {self._named(best.offers)}, {breaks}, recompiles {before.recompiles} → {after.recompiles})"
+        )
 
     def _how_many_more(self) -> str:
         if self._search is None:

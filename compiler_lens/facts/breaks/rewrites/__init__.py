@@ -16,7 +16,12 @@ from compiler_lens.facts.breaks.rewrites.elements import taken
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
 from compiler_lens.facts.breaks.rewrites.hardest import hardest
-from compiler_lens.facts.breaks.rewrites.kept_numbers import kept_as_double, kept_in_tensor
+from compiler_lens.facts.breaks.rewrites.kept_numbers import (
+    element_of_table,
+    function_of_element,
+    kept_as_double,
+    kept_in_tensor,
+)
 from compiler_lens.facts.breaks.rewrites.lists import masked_list
 from compiler_lens.facts.breaks.rewrites.looked_up import looked_up
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
@@ -119,7 +124,7 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     ),
     "Failed to trace builtin operator": ((calls.printed_in_the_graph,),),
     "Data dependent operator": ((calls.number_for_training,),),
-    "Attempted to call function marked as skipped": ((calls.number_for_training,),),
+    "Attempted to call function marked as skipped": ((calls.number_for_training,), (calls.number_that_is_asked,)),
     "torch.* op returned non-Tensor": ((calls.other_kernels,),),
     "Unsupported context manager": ((calls.other_kernels,),),
 }
@@ -129,6 +134,8 @@ _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
     (each_class,),
     (window,),
     (named_elements,),
+    (element_of_table,),
+    (function_of_element,),
     (kept_in_tensor,),
     (kept_as_double,),
 )

@@ -12,7 +12,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import assignments as assigned
 from compiler_lens.facts.breaks.rewrites import drawn, memory, nothing, sides
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
-from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS, only_says, said_by
+from compiler_lens.facts.breaks.rewrites.calls import BY_METHOD, is_drawn, only_says, said_by
 from compiler_lens.facts.breaks.rewrites.loops import ends
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
 from compiler_lens.facts.breaks.rewrites.plain import is_plain_text
@@ -106,9 +106,7 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
         found = replace(found, needs=sides.joined(found.needs, needs)) if found else None
     elif isinstance(statement, SIMPLE):
         found = _conditional_expression(site, may_be_guarded=may_be_guarded) or _truth(site)
-    if found is None or not any(dotted(n) == "random.random" for n in ast.walk(statement)):
-        return found
-    return replace(found, needs=sides.joined(found.needs, RANDOM_NEEDS))
+    return found
 
 
 def _asks_for_a_symbol(site: Site, cause: BreakCause) -> bool:
@@ -618,7 +616,7 @@ def _as_tensor(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
             parts = [_as_tensor(site, value) for value in values]
             sign = " & " if isinstance(op, ast.And) else " | "
             # all of them are then computed, whatever the first one is
-            if not all(assigned.is_repeatable(site, value) or _is_drawn_by_python(value) for value in values[1:]):
+            if not all(assigned.is_repeatable(site, value) for value in values[1:]):
                 return None
             return None if None in parts or _guards_itself(node) else sign.join(f"({part})" for part in parts)
         case ast.Compare(left=member, ops=[ast.In() | ast.NotIn() as op], comparators=[tensor]):
@@ -653,15 +651,11 @@ def _as_tensor(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
         case ast.Call(func=ast.Attribute(value=owner, attr="allclose") as function) if of_torch(node):
             return f"{site.edited(node, [(function, f'{dotted(owner)}.isclose')])}.all()"
     value = site.value_of(node.id) if isinstance(node, ast.Name) else node
+    if isinstance(node, ast.Name) and value is not None and any(map(is_drawn, ast.walk(value))):
+        return f"{site.torch}.as_tensor({node.id})"  # a bool of Python's
     if value is not None and is_boolean(value):
         return site.source(node)
     return f"{site.source(node)} != 0" if site.is_tensor(node) else None
-
-
-def _is_drawn_by_python(node: ast.expr) -> bool:
-    """Whether a part of a test compares a number of Python's generator, which torch's takes the place of."""
-    calls = calls_in(node)
-    return bool(calls) and all(dotted(call.func) == "random.random" for call in calls)
 
 
 def _number_of_tensor(site: Site, name: str) -> ast.Call | None:
@@ -791,8 +785,7 @@ def _has_no_dimensions(  # noqa: C901, PLR0912 -- one for each kind of syntax
         case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="finfo" | "iinfo"))):
             return True
         case _:
-            is_random = isinstance(node, ast.Call) and dotted(node.func) == "random.random"
-            return is_random or isinstance(node, ast.Constant) or has_no_dimensions(node)
+            return is_drawn(node) or isinstance(node, ast.Constant) or has_no_dimensions(node)
     return depth > 0 and all(_has_no_dimensions(site, part, depth - 1) for part in parts)
 
 
@@ -824,7 +817,7 @@ def _is_surely_tensor(site: Site, node: ast.expr) -> bool:
 
 
 def _python_numbers(site: Site, node: ast.expr) -> Iterator[Change]:
-    """Calls that make a Python number of a tensor, each with the tensor; random numbers with torch's own."""
+    """Calls that make a Python number of a tensor, each with the tensor; Python's random numbers as they are drawn."""
     match node:
         case ast.Call(func=ast.Attribute(value=owner, attr="item")):
             yield node, site.atom(owner)
@@ -835,14 +828,21 @@ def _python_numbers(site: Site, node: ast.expr) -> Iterator[Change]:
             yield node, _whole(site, number)
         case ast.Call(func=ast.Name(id="float"), args=[tensor]) if site.is_tensor(_item_of(tensor)):
             yield node, f"({site.source(_item_of(tensor))})"
-        case ast.Call(func=function) if dotted(function) == "random.random":
-            names = sorted({n.id for n in ast.walk(site.statement) if isinstance(n, ast.Name)} & site.tensors)
-            device = next((f", device={n}.device" for n in names if site.defined_before(n)), "")
-            yield node, f"{site.torch}.rand((){device})"
+        case ast.Call(func=function) if is_drawn(node):
+            yield node, _as_drawn(site, BY_METHOD.get(dotted(function)) or site.source(node))
+        case ast.Name(id=name) if (value := site.value_of(name)) is not None and is_drawn(value):
+            yield node, _as_drawn(site, name)
         case _:
             for part in ast.iter_child_nodes(node):
                 if isinstance(part, ast.expr):
                     yield from _python_numbers(site, part)
+
+
+def _as_drawn(site: Site, number: str) -> str:
+    """Return one of Python's random numbers as a tensor, with all its digits."""
+    names = sorted({n.id for n in ast.walk(site.statement) if isinstance(n, ast.Name)} & site.tensors)
+    device = next((f", device={n}.device" for n in names if site.defined_before(n)), "")
+    return f"{site.torch}.as_tensor({number}, dtype={site.torch}.float64{device})"
 
 
 def tensor_test(site: Site, cause: BreakCause, asked: ast.expr) -> str:

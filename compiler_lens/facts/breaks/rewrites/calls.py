@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -675,19 +675,44 @@ def _is_zipped(site: Site, name: str) -> bool:
 
 
 RANDOM_NEEDS = "the numbers then come from torch's generator: torch.manual_seed, not another library's"
+# The same number to the bit. Torch breaks a graph at the method of C alone: those of Python it draws ahead of each call
+# (`call_random_fn` in torch/_dynamo/variables/user_defined.py, torch 2.13).
+BY_METHOD: Mapping[str, str] = {"random.random": "random.uniform(0.0, 1.0)"}
+_IN_THE_GRAPH = frozenset({*BY_METHOD, "random.uniform"})
 _RANDOM = {
-    "random.random": "rand", "np.random.rand": "rand", "np.random.random": "rand", "numpy.random.rand": "rand",
+    "np.random.rand": "rand", "np.random.random": "rand", "numpy.random.rand": "rand",
     "numpy.random.random": "rand", "np.random.randn": "randn", "numpy.random.randn": "randn",
 }  # fmt: skip
 
 
 def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
-    """Draw a random number that only goes into arithmetic with tensors by torch."""
-    calls = [n for n in calls_in(site.statement) if dotted(n.func) in _RANDOM and not n.args]
-    if not isinstance(site.statement, SIMPLE) or not all(_meetings(site, n, _DEPTH) for n in calls):
+    """Draw a random number that only goes into arithmetic so that it is drawn in the graph: NumPy's by torch."""
+    calls = [n for n in calls_in(site.statement) if dotted(n.func) in {*_RANDOM, *BY_METHOD} and not n.args]
+    met = [_meetings(site, n, _DEPTH) for n in calls]
+    if not calls or not isinstance(site.statement, SIMPLE) or not all(met):
         return None
-    changes: list[Change] = [(n, f"{site.torch}.{_RANDOM[dotted(n.func)]}(())") for n in calls]
-    return site.edit(changes, f"{RANDOM_NEEDS}; what they meet has dimensions, or at least the width of float32")
+    if any(dotted(n.func) in _RANDOM for n in calls):
+        changes: list[Change] = [(n, f"{site.torch}.{_RANDOM.get(dotted(n.func), 'rand')}(())") for n in calls]
+        return site.edit(changes, f"{RANDOM_NEEDS}; what they meet has dimensions, or at least the width of float32")
+    is_computed = any(one.is_computed for several in met for one in several)
+    if not is_computed:
+        return number_that_is_asked(site, _cause)
+    # Torch computes with one of Python's random numbers and a tensor alone (2.13).
+    changes = [(n, f"{site.torch}.as_tensor({BY_METHOD[dotted(n.func)]}, dtype={site.torch}.float64)") for n in calls]
+    return site.edit(changes, "what it meets has dimensions")
+
+
+def number_that_is_asked(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Draw one of Python's random numbers in the graph: where another line asks for it, that is to be written, too."""
+    calls = [n for n in calls_in(site.statement) if dotted(n.func) in BY_METHOD and not n.args]
+    if not calls or not isinstance(site.statement, SIMPLE):
+        return None
+    return site.edit([(n, BY_METHOD[dotted(n.func)]) for n in calls], "")
+
+
+def is_drawn(node: ast.AST) -> bool:
+    """Return whether this draws one of Python's random numbers, and compiled code may."""
+    return isinstance(node, ast.Call) and dotted(node.func) in _IN_THE_GRAPH
 
 
 _FROM_ZERO_TO_ONE = frozenset({"np.random.uniform", "numpy.random.uniform"})
@@ -704,7 +729,8 @@ def number_for_training(site: Site, _cause: BreakCause) -> Rewrite | None:
         case _:
             return None
     drawn = dotted(function)
-    is_known = (drawn in _FROM_ZERO_TO_ONE and bounds == [0, 1]) or (_RANDOM.get(drawn) == "rand" and not bounds)
+    is_unit = _RANDOM.get(drawn) == "rand" or drawn in BY_METHOD
+    is_known = (drawn in _FROM_ZERO_TO_ONE and bounds == [0, 1]) or (is_unit and not bounds)
     reads = site.loads(name)
     is_asked = bool(reads) and all(_asked_in_training(site, read) for read in reads)
     if not is_known or not is_asked or site.escapes(name):

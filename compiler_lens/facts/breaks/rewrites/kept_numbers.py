@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from compiler_lens.facts.breaks.remedies import Rewrite
-from compiler_lens.facts.breaks.rewrites.site import Change, Site
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
 from compiler_lens.recording.model import BreakCause
 
@@ -14,6 +14,7 @@ _PRICE = "what asks for the number gets a tensor without dimensions, which print
 _OF_MATH = "; where `math` raises an error, torch gives nan or infinity"
 _MATH = frozenset({"cos", "exp", "isfinite", "isinf", "isnan", "log", "log10", "log2", "sin", "sqrt", "tan", "tanh"})
 _DOUBLE = f"{_PRICE}; it is of float64, as the number was"
+_NUMPY = frozenset({"np", "numpy"})
 
 
 def kept_in_tensor(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -26,9 +27,63 @@ def kept_as_double(site: Site, _cause: BreakCause) -> Rewrite | None:
     return _kept(site, ".detach().double()", _DOUBLE)
 
 
+def element_of_table(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Write `torch.as_tensor(table)[t]` for `float(table[t])` of a table of NumPy's, which a graph has as a tensor."""
+    if not isinstance(site.statement, (ast.Return, ast.Assign, ast.AugAssign)):
+        return None
+    changes: list[Change] = []
+    for call in calls_in(site.statement):
+        match call:
+            case ast.Call(func=ast.Name(id="float"), args=[ast.Subscript(value=table, slice=place)], keywords=[]) if (
+                _is_of_numpy(site, table)
+            ):
+                changes.append((call, f"{site.torch}.as_tensor({site.source(table)})[{site.source(place)}]"))
+                changes += _beside(site, call)
+    functions = list(_of_math(site, [node for node, _ in changes]))
+    return site.edit([*changes, *functions], _DOUBLE + (_OF_MATH if functions else "")) if changes else None
+
+
+def function_of_element(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Write `torch.sqrt(1 - a)` for `math.sqrt(1 - a)` of what is a tensor without dimensions now."""
+    names = [n for n in ast.walk(site.statement) if isinstance(n, ast.Name) and _is_element(site, n.id)]
+    functions = list(_of_math(site, names))
+    return site.edit(functions, _DOUBLE + _OF_MATH) if functions else None
+
+
+def _is_element(site: Site, name: str) -> bool:
+    """Whether a name is an element of a table that was made a tensor."""
+    value = site.value_of(name)
+    parts = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+    return any(
+        isinstance(one, ast.Subscript) and isinstance(one.value, ast.Call) and called(one.value) == "as_tensor"
+        for one in parts
+    )
+
+
+def _beside(site: Site, call: ast.Call) -> Iterator[Change]:
+    """Yield the plain number that a line has in place of an element, as a tensor like one."""
+    match site.parents().get(call):
+        case ast.IfExp(body=one, orelse=other):
+            number = other if one is call else one
+            if isinstance(number, ast.Constant) and isinstance(number.value, (int, float)):
+                yield number, f"{site.torch}.tensor({float(number.value)}, dtype={site.torch}.float64)"
+
+
+def _is_of_numpy(site: Site, node: ast.expr) -> bool:
+    """Whether all that a name or an attribute is assigned in the file is computed by NumPy."""
+    name, tree = dotted(node), parsed(site.text)
+    assigned = [one for one in ast.walk(tree) if isinstance(one, ast.Assign)] if tree and name else []
+    values = [one.value for one in assigned if any(dotted(target) == name for target in one.targets)]
+    return bool(values) and all(
+        any(dotted(call.func).split(".")[0] in _NUMPY for call in calls_in(value)) for value in values
+    )
+
+
 def _kept(site: Site, written: str, price: str) -> Rewrite | None:
     if not isinstance(site.statement, (ast.Return, ast.Assign, ast.AugAssign)):
         return None
+    if any(isinstance(n, ast.Subscript) and _is_of_numpy(site, n.value) for n in ast.walk(site.statement)):
+        return None  # no tensor
     changes: list[Change] = []
     others: list[Change] = []  # of which it does not show that they are of tensors
     for call in calls_in(site.statement):
