@@ -16,6 +16,12 @@ from msgspec import Struct
 _MOST = 1 << 20  # characters of what is compared
 _ADDRESS = re.compile(r"\b0x[0-9a-f]+")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?(?![\w])|\b(?:nan|inf)\b", re.IGNORECASE)
+_WORD = re.compile(r"[a-z]+(?:/[a-z]+)?")
+_OF_TIMES = frozenset({
+    "took", "time", "times", "elapsed", "s", "sec", "secs", "second", "seconds", "ms", "us", "min", "minutes", "it/s",
+    "iter/s", "samples/s", "tokens/s", "img/s", "steps/s", "fps", "ms/iter", "ms/step", "s/it", "speed", "throughput",
+    "eta", "latency", "duration", "compiled", "compile", "recompiles", "graphs", "mb", "gb", "mib", "gib",
+})  # fmt: skip
 _CLOSE = 1e-3  # of two numbers that are rounded as they are printed
 
 
@@ -25,6 +31,11 @@ class OtherWords(Struct, frozen=True):
     before: str = ""  # the line as it is; empty: there is one more
     after: str = ""  # the line in its place; empty: there is none
     is_number: bool = False  # numbers alone differ, or their order
+
+    @property
+    def may_be_a_time(self) -> bool:
+        """Whether the line has a word for how long something took, or how fast it was."""
+        return not _OF_TIMES.isdisjoint(_WORD.findall(self.before.lower()))
 
 
 class Known(Struct, frozen=True):

@@ -21,7 +21,7 @@ _OF_SIZES = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE)
 _IS_FALSE = "dynamic=False"
 _SIZE = re.compile(r"(\w+)\.shape\[(\d+)\]")
 # What an input of a symbol is called by a guard (torch/_dynamo/source.py), as `L['batch']['x'].size()[1]`.
-_INPUT = re.compile(r"L\['(\w+)'\]((?:\['\w+'\]|\[\d+\]|\.\w+){0,4})(?:\.size\(\)\[(\d+)\])?")
+_INPUT = re.compile(r"L\['(\w+)'\]((?:\['\w+'\]|\[\d+\]|\.[a-zA-Z]\w*){0,4})(?:\.size\(\)\[(\d+)\])?")
 _MOST = 4  # lines above a call
 _OPEN = "torch takes these sizes for open from the first call on, and makes one graph for all"
 _ANY_SIZE = "kernels for any size: fewer compilations, often slower code than for a fixed size"

@@ -503,8 +503,10 @@ class _Runs:
         may_lack = any(one.may_say_less for one in offers) and not any(one.silences for one in offers)
         may_move = any(one.defers for one in offers)
         other = self._printed.other(printed, may_lack=may_lack, may_move=may_move)
-        # What is told later, and with another number, is told of what has changed meanwhile.
-        is_other = other is not None and (any(one.moves for one in offers) or not other.is_number)
+        # What is told later, and with another number, is told of what has changed meanwhile. A tensor in place of a
+        # number is another key of a dict, and another element of a set.
+        is_of_kept = seen.kept_tensors > 0 and other is not None and not other.may_be_a_time
+        is_other = other is not None and (any(one.moves for one in offers) or not other.is_number or is_of_kept)
         return replace(seen, printed=other, results=Results.DIFFER if is_other else seen.results)
 
     def _best_so_far(self) -> str:
