@@ -364,6 +364,55 @@ def test_fix_writes_it_and_the_program_does_the_same(tmp_path: Path, capsys: pyt
     assert "+model = net\n" in patch.read_text()
 
 
+ALSO_ALONE = """
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 4)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x)) + x.sum(-1, keepdim=True)
+        return torch.tanh(self.second(y)) * y.mean(-1, keepdim=True)
+
+
+class Trainer:
+    def __init__(self):
+        self.net, self.kept = Block(), []
+
+    def step(self, x):
+        y = self.net(x)
+        if y.mean().item() > 0:
+            self.kept.append(y.max().item())
+        while len(self.kept) > 2:
+            self.kept.pop(0)
+        return [row for row in y if row[0] > 0]
+
+
+torch.manual_seed(0)
+trainer = Trainer()
+step = torch.compile(trainer.step)
+for _ in range(4):
+    step(torch.randn(5, 4))
+print(round(trainer.net(torch.ones(3, 4)).sum().item(), 3))
+"""
+
+
+def test_what_else_calls_what_is_compiled_by_itself_is_no_call_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(ALSO_ALONE)
+    assert main(["fix", "--json", "--within", "240", str(file)]) == 0
+    tried = json.loads(capsys.readouterr()[0])["tried"]
+    alone = [one["results"] for one in tried if "@torch.compile def Block.forward, not Trainer.step" in one["offer"]]
+    assert alone
+    assert set(alone) == {"equal"}
+
+
 # -- which of them is tried, and is best
 
 FILE = "train.py"

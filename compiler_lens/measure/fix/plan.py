@@ -43,6 +43,8 @@ class Plan(Struct, frozen=True):
     noisy: str = ""  # the same, of the program begun with parameters that are rounded otherwise
     unsure: frozenset[str] = frozenset()  # names of what objects hold that differs between two runs as it is
     left: frozenset[str] = frozenset()  # names of objects in which a change keeps less, on purpose
+    # Files and qualified names of functions that a change alone compiles: what else calls them is no compiled call.
+    beside: frozenset[tuple[str, str]] = frozenset()
     is_noisy: bool = False  # begin with such parameters
     is_eager: bool = False  # without torch.compile
     is_aot: bool = False  # AOTAutograd traces what Dynamo captured

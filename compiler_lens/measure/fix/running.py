@@ -78,7 +78,8 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
             recorder.close()
             _Run(plan, watch, observer, others, lines, log, outside, graphs).end(error)
 
-        watch, log = Watch(plan.steps, end, others=others, lines=lines, is_noisy=plan.is_noisy), OwnLog()
+        watch = Watch(plan.steps, end, others=others, lines=lines, is_noisy=plan.is_noisy, beside=plan.beside)
+        log = OwnLog()
         stack.enter_context(watch.watching())
         stack.enter_context(log.hearing())
         _seed()

@@ -464,7 +464,7 @@ class _Runs:
         return Plan(
             asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "",
             frozenset({ALL}) if any(offer.keeps_less for offer in offers) else self._unsure,
-            frozenset(offer.leaves for offer in offers if offer.leaves), is_aot=is_aot,
+            frozenset(offer.leaves for offer in offers if offer.leaves), is_aot=is_aot, beside=_beside(offers),
         )  # fmt: skip
 
     def _results(self) -> str:
@@ -684,6 +684,12 @@ class _Runs:
             operators=outcome.operators,
             launches=outcome.launches,
         )
+
+
+def _beside(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:
+    """Return the functions that changes compile by themselves, by their real files: the program had none of them."""
+    inner = (place for one in offers if isinstance(one.edit, Inside) for place in one.edit.inner)
+    return frozenset((os.path.realpath(file), name) for file, name in inner)
 
 
 def _as_written(best: Trial | None) -> Texts | None:

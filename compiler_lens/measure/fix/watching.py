@@ -79,9 +79,10 @@ class Watch:
         others: makes calls with other inputs before the program's own.
         lines: counts the lines that run in these calls.
         is_noisy: round all parameters otherwise before the first call.
+        beside: files and qualified names of functions of which calls do not count, though they are compiled.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what is watched, and how
         self,
         steps: int,
         enough: Callable[[], object],
@@ -89,9 +90,11 @@ class Watch:
         others: OtherCalls | None = None,
         lines: CountedLines | None = None,
         is_noisy: bool = False,
+        beside: frozenset[tuple[str, str]] = frozenset(),
     ) -> None:
         self.keeper = Keeper()
         self._others, self._lines = others, lines or CountedLines(frozenset())
+        self._beside = beside
         self.calls = 0
         self.is_inductor = True  # none of the functions is for another backend
         self._steps, self._enough = steps, enough
@@ -128,7 +131,7 @@ class Watch:
         """How many calls were of each function, of those from outside of compiled code."""
         every = self._calls_of.copy()
         for compiled, calls in Counter(self._inner).items():
-            every.update(dict.fromkeys(_written(dynamo.as_written(compiled)[0]), calls))
+            every.update(dict.fromkeys(_named(compiled), calls))
         return tuple(
             Calls(SourceLine(code.co_filename, code.co_firstlineno, name.replace("<locals>.", "")), calls)
             for (code, name), calls in every.items()
@@ -170,9 +173,11 @@ class Watch:
         return compiles
 
     def _watched(self, compiled: Function) -> Function:
+        is_beside = any((code.co_filename, name) in self._beside for code, name in _named(compiled))
+
         @functools.wraps(compiled)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            if self._here.is_inside:
+            if self._here.is_inside or is_beside:
                 self._inner.append(compiled)
                 return compiled(*args, **kwargs)
             is_enough = self._others is not None and self._others.is_done
@@ -256,6 +261,10 @@ class Watch:
         # One for each: what has none in one run and has one in another differs.
         every = (*self._state.values(), *self._given, *self._reached)
         self.keeper.keep("gradient", self.calls, [tensor.grad for tensor in every if tensor.is_leaf])
+
+
+def _named(compiled: Function) -> Iterable[tuple[CodeType, str]]:
+    return _written(dynamo.as_written(compiled)[0])
 
 
 def _written(function: Function) -> Iterable[tuple[CodeType, str]]:
