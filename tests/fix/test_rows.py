@@ -54,6 +54,18 @@ ENDS = [
 
 
 @pytest.mark.parametrize("m", [OF_ROWS, OF_PLACES], ids=["rows", "places"])
+@pytest.mark.parametrize("how", ["mean", "sum"])
+def test_rows_of_as_many_dimensions_as_nobody_knows_are_summed_each_first(how: str, m: torch.Tensor) -> None:
+    text = function(f"return F.mse_loss(x[m].exp(), y[m], reduction='{how}')")
+    plain, better, *_ = others(text, SHAPE, "[m]", seen(text, m=Seen("bool", m.dim())))
+    assert ".reshape(" not in plain
+    assert ".reshape(*m.shape, -1)" in better
+    assert_alike(text, better, *given(m), m)
+    one = [tensor[..., 0].detach() for tensor in given(m)]
+    assert_alike(text, better, *one, m)
+
+
+@pytest.mark.parametrize("m", [OF_ROWS, OF_PLACES], ids=["rows", "places"])
 @pytest.mark.parametrize("lines", ENDS, ids=" ".join)
 def test_what_ends_in_a_number_is_of_the_rows_that_count(lines: tuple[str, ...], m: torch.Tensor) -> None:
     text = function(*lines)

@@ -27,7 +27,7 @@ from compiler_lens.facts.breaks.rewrites.looked_up import looked_up
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
 from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled, gone_on_for_none, shortcut
 from compiler_lens.facts.breaks.rewrites.put_off import allows
-from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled, weighed_and_ones
+from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled, weighed_and_ones, weighed_of_any_rank
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.facts.breaks.rewrites.spread import spread, spread_branch
@@ -144,7 +144,8 @@ _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
         (needless, masked_list, both_sides, returned, continued, undone), (all_rounds,), (named_elements,), (shortcut,),
     ),
     "Dynamic shape operator": (
-        (hardest,), (each_class,), (weighed,), (weighed_and_filled,), (weighed_and_ones,), (named_elements,), (spread,),
+        (hardest,), (each_class,), (weighed,), (weighed_of_any_rank,), (weighed_and_filled,), (weighed_and_ones,),
+        (named_elements,), (spread,),
     ),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
     "Tensor.tolist() with non-integer tensor": ((looked_up,), (each_class,), (named_elements,)),

@@ -98,7 +98,12 @@ def weighed_and_ones(site: Site, cause: BreakCause) -> Rewrite | None:
     return _weighed(site, cause, fill="1")
 
 
-def _weighed(site: Site, cause: BreakCause, *, fill: str) -> Rewrite | None:
+def weighed_of_any_rank(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Compute the same of tensors that may have dimensions beyond those of the mask, over which it is taken first."""
+    return _weighed(site, cause, fill="", is_any_rank=True)
+
+
+def _weighed(site: Site, cause: BreakCause, *, fill: str, is_any_rank: bool = False) -> Rewrite | None:
     if (
         not _ASKED.intersection(cause.context.split("."))
         or not isinstance(site.statement, SIMPLE)
@@ -115,10 +120,11 @@ def _weighed(site: Site, cause: BreakCause, *, fill: str) -> Rewrite | None:
         mask = _Mask(mask.node, kept=site.free("kept"))
     statements = _until_unread(site, mask)
     with suppress(_NotRowsError):
-        reader = _Reader(site, mask, fill)
+        reader = _Reader(site, mask, fill, is_any_rank=is_any_rank)
         lines = [line for one in statements for line in reader.lines(one)]
         lines = reader.masks() + lines if not mask.name else [*lines[:1], *reader.masks(), *lines[1:]]
-        if reader.has_sums and all(_are_read_within(site, name, statements) for name in reader.rows):
+        is_another = reader.has_unknown_rank or not is_any_rank
+        if is_another and reader.has_sums and all(_are_read_within(site, name, statements) for name in reader.rows):
             return site.rewrite(lines, _FILLED.get(fill, _PRICE), last=statements[-1])
     return None
 
@@ -179,8 +185,9 @@ def _until_unread(site: Site, mask: _Mask) -> list[ast.stmt]:
 class _Reader:
     """Statements, read from the first to the last: which names hold rows, and what to write instead."""
 
-    def __init__(self, site: Site, mask: _Mask, fill: str) -> None:
-        self.has_sums = False
+    def __init__(self, site: Site, mask: _Mask, fill: str, *, is_any_rank: bool = False) -> None:
+        self.has_sums = self.has_unknown_rank = False
+        self._is_any_rank = is_any_rank
         self.rows: dict[str, _Rows] = {}
         self._site, self._mask, self._fixed = site, mask, mask.names()
         self._fill = fill
@@ -480,6 +487,9 @@ class _Reader:
         self.has_sums = True
 
     def _sum(self, node: ast.Call, text: str, rows: _Rows, name: str) -> str:
+        if self._is_any_rank and rows.more is None and name in ("sum", "mean"):
+            self.has_unknown_rank = True
+            text = f"({text}).reshape(*{self._text}.shape, -1).{name}(-1)"
         where = f"{self._site.torch}.where({self._mask_of(rows)}, {text}, {_ENDS.get(name, '0')})"
         if name != "mean":
             return f"{where}.{name}()"
