@@ -76,3 +76,76 @@ def test_what_math_computes_of_one_torch_computes(name: str) -> None:
 def test_another_function_stays(name: str) -> None:
     for one in found(ALPHA.replace("self.log_alpha.exp().item()", f"{name}(self.log_alpha.exp().item())")):
         assert f"return {name}(" in one
+
+
+LARGEST = """\
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = 0.5
+
+    def forward(self, x):
+        self.seen = {kept}
+        return x * 2, self.seen
+"""
+
+
+@pytest.mark.parametrize("values", [[1.0, 3.0], [-2.0, 0.1], [float("nan"), 1.0]], ids=str)
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "max(self.seen, x.abs().max().item())",
+        "max(float(x.sum()), self.seen)",
+        "min(self.seen, x.min().item())",
+    ],
+)
+def test_the_largest_so_far_is_chosen_as_python_chooses(kept: str, values: list[float]) -> None:
+    text = LARGEST.format(kept=kept)
+    better = next(one for one in others(text, ITEM, "self.seen = m") if "torch.where(" in one)
+    as_tensor = text.replace("return x * 2, self.seen", "return x * 2, torch.as_tensor(self.seen)")
+    new = better.replace("return x * 2, self.seen", "return x * 2, torch.as_tensor(self.seen)")
+    assert_alike(as_tensor, new, torch.tensor(values))
+
+
+TABLE = """\
+import math
+import numpy as np
+import torch
+
+
+class Scheduler:
+    def __init__(self):
+        self.products = np.cumprod(1.0 - np.linspace(0.1, 0.2, 10))
+
+    def step(self, x, t):
+        a = float(self.products[t])
+        before = float(self.products[t - 1]) if t > 0 else 1.0
+        return math.sqrt(a) * x + (1 - before) * x
+
+
+scheduler = Scheduler()
+
+
+def f(x, t):
+    return scheduler.step(x, t)
+"""
+ELEMENT = BreakCause("Data dependent operator", context="aten._local_scalar_dense.default")
+
+
+@pytest.mark.parametrize("t", [0, 4])
+def test_an_element_of_a_table_of_numpys_is_a_tensor_without_dimensions(t: int) -> None:
+    text = TABLE
+    for containing in ("a = float", "before = float", "return math"):
+        text = next(one for one in others(text, ELEMENT, containing) if "as_tensor" in one)
+    assert "a = torch.as_tensor(self.products)[t]" in text
+    assert "torch.as_tensor(self.products)[t - 1] if t > 0 else torch.tensor(1.0, dtype=torch.float64)" in text
+    assert "torch.sqrt(a) * x" in text
+    assert_alike(TABLE, text, torch.randn(3), t)
+
+
+def test_an_element_of_a_table_is_no_tensor_to_detach() -> None:
+    assert not any(".detach()" in one for one in others(TABLE, ELEMENT, "a = float"))

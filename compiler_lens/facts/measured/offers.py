@@ -466,9 +466,15 @@ def _inside(
     With rewrites of lines by what they are for, those that it takes stand first: what leads to these alone is compiled.
     """
     hurting = list(dict.fromkeys((*_breaking(recording, explained), *_limiting(recording, explained))))
-    mended = {number for number, (target, _) in enumerate(hurting) if target.key in rewrites}
+    # What a line keeps is compiled again for, until it keeps it otherwise.
+    by_line = {one.target.at.place: one for one in rewrites.values() if one.target.at}
+    made: dict[int, Offer | None] = {}
+    for number, (target, _) in enumerate(hurting):
+        at_line = by_line.get(target.at.place) if target.at else None
+        made[number] = rewrites.get(target.key) or at_line
+    mended = {number for number, one in made.items() if one is not None}
     for found in inside(recording, disabling, own, [chain for _, chain in hurting], mended):
-        taken = dict.fromkeys(rewrites[hurting[number][0].key] for number in sorted(found.taken))
+        taken = dict.fromkeys(one for number in sorted(found.taken) if (one := made[number]))
         price, target = inside_price(found.edit), hurting[found.first][0]
         yield from taken
         yield Offer(target, found.edit, price, is_last_resort=True, keeps_computed=True, is_final=True)

@@ -21,6 +21,7 @@ from compiler_lens.facts.breaks.rewrites.kept_numbers import (
     function_of_element,
     kept_as_double,
     kept_in_tensor,
+    largest_kept,
 )
 from compiler_lens.facts.breaks.rewrites.lists import masked_list
 from compiler_lens.facts.breaks.rewrites.looked_up import looked_up
@@ -136,6 +137,7 @@ _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
     (named_elements,),
     (element_of_table,),
     (function_of_element,),
+    (largest_kept,),
     (kept_in_tensor,),
     (kept_as_double,),
 )

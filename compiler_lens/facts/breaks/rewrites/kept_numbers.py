@@ -27,6 +27,35 @@ def kept_as_double(site: Site, _cause: BreakCause) -> Rewrite | None:
     return _kept(site, ".detach().double()", _DOUBLE)
 
 
+def largest_kept(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Write `torch.where` for `best = max(best, x.item())`: Python's `max` keeps the first, also before a nan."""
+    match site.statement:
+        case ast.Assign(targets=[target], value=ast.Call(func=ast.Name(id="max" | "min" as name), args=[one, other])):
+            tensors = [_tensor_of(one), _tensor_of(other)]
+        case _:
+            return None
+    tensor = next((found for found in tensors if found is not None), None)
+    if tensor is None or None not in tensors or not dotted(target):
+        return None
+    value = site.free("value")
+    first, second = (
+        site.source(node) if found is None else value for node, found in zip((one, other), tensors, strict=True)
+    )
+    lines = [f"{value} = {site.atom(tensor)}.detach()"]
+    chosen = f"{second} {'>' if name == 'max' else '<'} {first}, {second}, {first}"
+    return site.rewrite([*lines, f"{dotted(target)} = {site.torch}.where({chosen})"], _PRICE)
+
+
+def _tensor_of(node: ast.AST) -> ast.expr | None:
+    """Return the tensor of `x.item()` and `float(x)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[], keywords=[]):
+            return inner
+        case ast.Call(func=ast.Name(id="float"), args=[inner], keywords=[]):
+            return inner
+    return None
+
+
 def element_of_table(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Write `torch.as_tensor(table)[t]` for `float(table[t])` of a table of NumPy's, which a graph has as a tensor."""
     if not isinstance(site.statement, (ast.Return, ast.Assign, ast.AugAssign)):
