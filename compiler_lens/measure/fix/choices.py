@@ -25,6 +25,7 @@ from compiler_lens.facts.measured.marked_inside import Inside, inside_price
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Results, SourceLine
 
+_LARGE = 40  # operators in a graph: its launch is a small part of it
 _NEARLY_ENOUGH = 0.8  # of the operators that ran in graphs
 CLEARLY = 1.1  # times as many
 _MUCH = 1.4  # times as many operators
@@ -108,13 +109,14 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
 
 
 def is_enough(found: Observed, first: Observed) -> bool:
-    """Return whether nothing hurts any more, with one graph a call at most that has nearly all operators in it.
+    """Return whether nothing hurts any more, and nearly all operators are in one graph a call, or in large ones.
 
-    Where functions ran eagerly nobody knows how many these are: then it has as many as ran in graphs before.
+    Where functions ran eagerly nobody knows how many these are: then there are as many as ran in graphs before.
     """
     is_right = not found.error and found.results is Results.EQUAL and found.hurts == 0 and not found.at_each_call
     share = 1 if first.figures is None or first.figures.eager_functions else _NEARLY_ENOUGH
-    return is_right and found.launches <= found.calls and found.operators >= share * first.operators
+    most = max(found.calls, found.operators // _LARGE)
+    return is_right and found.launches <= most and found.operators >= share * first.operators
 
 
 def compiles_beyond(more: Observed, base: Observed) -> bool:

@@ -99,6 +99,7 @@ class Search:
         self._raised: dict[Edit, frozenset[Edit]] = {}  # of these what raised, on top of what else
         self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
         self._ahead = 0
+        self._has_enough = False  # nothing hurts any more, with nearly all operators in graphs
 
     @property
     def ahead(self) -> tuple[int, int]:
@@ -108,14 +109,11 @@ class Search:
 
     def result(self) -> Fix:
         """Try until nothing improves."""
-        first = self._first.observed
-        several = filter(None, (first.inside, first.inside_mended)) if first.is_cut else ()
-        found = [self._try(self._first, offers) for offers in several]  # first, as it may end most at once
-        # Where rewrites of lines may mend all that breaks, one graph for all is better.
-        enough = [one for one in found if one and first.inside_mended and is_enough(one.observed, first)]
-        if any(self._is_confirmed(one.offers) for one in enough):
+        if self._is_enough_inside(self._first):  # first, as it may end most at once
             return self._concluded()
         state = self._walked(self._first)
+        if self._has_enough:
+            return self._concluded()
         if state.observed.broken and (others := self._before_assumptions(state)) is not None:
             # What a number may be taken for shows where torch breaks at it, not where it goes on with an unknown one.
             self._by_value = True
@@ -124,6 +122,16 @@ class Search:
             self._failed_on_unknown.clear()  # with values in place of most of them it may do
             self._walked(state)
         return self._concluded()
+
+    def _is_enough_inside(self, state: State) -> bool:
+        """Try what can be compiled by itself on top of a state; return whether nothing is left to do then."""
+        seen = state.observed
+        several = filter(None, (seen.inside, seen.inside_mended)) if seen.is_cut else ()
+        found = [self._try(state, offers) for offers in several]
+        # Where rewrites of lines may mend all that breaks, one graph for all is better.
+        enough = [one for one in found if one and seen.inside_mended and is_enough(one.observed, self._first.observed)]
+        self._has_enough = any(self._is_confirmed(one.offers) for one in enough)
+        return self._has_enough
 
     def hurried(self) -> Fix:
         """Return what is best of what was tried, and of functions in parts on top of that."""
@@ -355,7 +363,7 @@ class Search:
         at each state: what was tried is known then.
         """
         last = self._walk(first)
-        while last is not first:
+        while last is not first and not self._has_enough:
             if not (self._is_careful or self._is_confirmed(last.offers)):
                 rest = self._without_culprits(last.offers)
                 self._is_careful = rest is None
@@ -370,6 +378,8 @@ class Search:
     def _walk(self, state: State) -> State:
         while (better := self._round(state) or self._beyond(state) or self._last_round(state)) is not None:
             state = better
+            if self._is_enough_inside(state):
+                break
         return state
 
     def _beyond(self, base: State) -> State | None:

@@ -54,6 +54,7 @@ from compiler_lens.recording.model import Recording, Results, SourceLine
 
 _SHOWN = 3  # lines of what a program printed last
 _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
+_PART_FOR_FIGURES = 6
 _OWN_BACKEND = 240.0  # seconds for a run that generates code
 _DRIFTING, _DRIFT = frozenset({"gradient", "result"}), 1e-2  # what rounding moves from call to call, a little
 _COMPARED = ("results", "difference", "others", "calls", "printed")  # what a trial shows of results
@@ -242,7 +243,9 @@ class _Runs:
         Inductor takes some floats as numbers of its graph which any other backend has to know.
         """
         self._tell("the same with the program's own backend, as AOTAutograd alone compiles more often")
-        ended = self._processes.run(replace(plan, has_own_backend=True), _OWN_BACKEND)
+        # Of the time for all runs no large part: what it would show changes figures, no advice.
+        longest = min(_OWN_BACKEND, self._processes.left / _PART_FOR_FIGURES)
+        ended = self._processes.run(replace(plan, has_own_backend=True), longest)
         is_known = not (ended.outcome.error or ended.is_late)
         return is_known and len(ended.recording.recompiles) <= len(recording.recompiles)
 
