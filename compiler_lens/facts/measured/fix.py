@@ -203,6 +203,7 @@ class Observed(Struct, frozen=True):
     printed: OtherWords | None = None  # what the program then prints otherwise
     at_each_call: tuple[AtEachCall, ...] = ()  # functions that run eagerly after a few calls more
     has_convolutions: bool = False  # in graphs that Dynamo captured
+    is_told_ahead: bool = False  # of sizes that vary, before they do
     drawn_at: SourceLine | None = None  # the first line of which compiled code draws random numbers, as Inductor does
 
     @property
@@ -214,7 +215,7 @@ class Observed(Struct, frozen=True):
     def may_compile_more(self) -> bool:
         """Whether Inductor may compile for each size what Dynamo compiles for all: a convolution's backward."""
         causes = (cause.cause for one in self.recompiled for cause in one.causes)
-        return self.has_convolutions and any(one in SIZES for one in causes)
+        return self.has_convolutions and (self.is_told_ahead or any(one in SIZES for one in causes))
 
     @property
     def recompiled(self) -> tuple[RecompileReport, ...]:

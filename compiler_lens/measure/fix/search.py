@@ -698,6 +698,7 @@ class Search:
             if found is not None and found.observed.compiles_less_often(best.observed):
                 place, then = self._place(found.offers), best.observed
                 seen = replace(found.observed, others=then.others, refuted_by=then.refuted_by, unseen=then.unseen)
+                seen = replace(seen, is_told_ahead=True)
                 told = replace(self._tried[place], observed=seen, helps=True, is_checked=best.is_checked)
                 self._tried[place] = told
                 self._states[found.offers] = replace(found, observed=seen)
