@@ -8,6 +8,7 @@ torch.compile any more.
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -16,8 +17,8 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import dotted
 from compiler_lens.facts.measured.called import function_named
-from compiler_lens.recording.model import Recording
-from compiler_lens.recording.source_text import first_line, sources
+from compiler_lens.recording.model import Compilation, Outcome, Recording
+from compiler_lens.recording.source_text import Sources, first_line, sources
 
 _PASSED_OVER = "compiler.disable"
 # Of a function that torch.compile is given, `torch.compiler.disable` is taken off again: here it sees another one.
@@ -105,7 +106,7 @@ def without_around(recording: Recording, texts: _Texts) -> Recording:
     ids = {
         one.compile_id
         for one in recording.compilations
-        if _is_around(known.line(one.file, one.line), texts.get(one.file, ""))
+        if _is_around(known.line(one.file, one.line), texts.get(one.file, "")) or _is_passed_over(one, known, texts)
     }
     if not ids:
         return recording
@@ -120,6 +121,18 @@ def without_around(recording: Recording, texts: _Texts) -> Recording:
 def _is_around(line: str, text: str) -> bool:
     begin, end = _CALLING.split("{}")
     return begin in line and end in line and line.strip() not in text
+
+
+def _is_passed_over(one: Compilation, known: Sources, texts: _Texts) -> bool:
+    """Whether torch compiled what only calls a function of a module's that a change has it pass over."""
+    at = one.definition
+    if at is None or one.outcome is not Outcome.EMPTY:
+        return False
+    text, mark = known.texts.get(at.file, ""), f".{_PASSED_OVER}\n"
+    begin = text.split("\n")[at.line - 1 :]
+    marks = itertools.takewhile(lambda line: not line.lstrip().startswith(("def ", "async def ")), begin)
+    is_marked = any(f"{line.strip()}\n".endswith(mark) for line in marks)
+    return is_marked and text.count(mark) > texts.get(at.file, "").count(mark)
 
 
 def is_given(mark: ast.expr) -> bool:
