@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Edit, Split, Texts, edited
+from compiler_lens.facts.measured.edits import Edit, Lines, Split, Texts, edited
 from compiler_lens.facts.measured.enough import NotWorth, not_worth, only_says_so, takes_too_much
 from compiler_lens.facts.measured.fix import (
     RECOMPILES,
@@ -52,6 +53,7 @@ from compiler_lens.measure.fix.choices import (
 from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
+_MOST_DEEPER = 2  # changes of a round that are gone on from, though more breaks with them
 _DEEPEST = 4  # functions that call one another and are divided one after the other
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
@@ -738,15 +740,17 @@ class Search:
         elif not is_last and (found := self._many_at_once(base, offered)) is not None:
             return found
         helping, rest = self._each(base, offered, is_last=is_last)
-        if not helping:
+        deeper = [] if is_last else list(self._deeper(base, rest))
+        if not helping and not deeper:
             return self._beside(base, rest)
         every = [state.offers[-1] for state in helping]
         order = sorted(
-            helping, key=lambda one: (ranked(one)[0], len(one.observed.broken), *ranked(one)[1:], unknowns(one))
+            [*helping, *deeper],
+            key=lambda one: (ranked(one)[0], len(one.observed.broken), *ranked(one)[1:], unknowns(one)),
         )
         # What only comes past its break waits for the next round, if something else makes more compile by itself.
         gaining = [state for state in helping if state.observed.cost < base.observed.cost]
-        together = one_for_each_target(gaining or helping)
+        together = one_for_each_target(gaining or helping) if helping else ()
         if len(together) > 1:
             self._ahead = 0
             found = self._try(base, together)
@@ -757,6 +761,18 @@ class Search:
             order.insert(0, more)
         best = next((self._states[one.offers] for one in order if self._holds(one.offers)), None)
         return replace(best, waiting=tuple(one for one in every if one not in best.offers)) if best else None
+
+    def _deeper(self, base: State, states: Iterable[State]) -> Iterator[State]:
+        """Write otherwise what asks for a number that is a tensor now, say: that breaks where nothing did before."""
+        for state in itertools.islice(filter(partial(_moves_on, base), states), _MOST_DEEPER):
+            new = state.observed.broken - base.observed.broken
+            rewrites: dict[tuple[str, str, str], Offer] = {}
+            for one in state.observed.offers:
+                if isinstance(one.edit, Lines) and not one.is_last_resort and one.target.key in new:
+                    rewrites.setdefault(one.target.key, one)
+            found = self._try(state, tuple(rewrites.values())) if rewrites.keys() == new else None
+            if found is not None and self._is_better(found, base):
+                yield found
 
     def _beside(self, base: State, states: Iterable[State]) -> State | None:
         """Make what brings nothing by itself on top of a state: of two causes of recompiles one hides the other."""
@@ -916,6 +932,13 @@ class Search:
         if now.cost != before.cost:
             return now.spares(before) if only_says_so(added, now, before) else now.cost < before.cost
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
+
+
+def _moves_on(base: State, state: State) -> bool:
+    """Whether the last offer ends what it is for, and brings up more than that."""
+    now = state.observed
+    is_ended, is_more = state.offers[-1].target.key not in now.broken, bool(now.broken - base.observed.broken)
+    return is_ended and is_more and now.cost > base.observed.cost
 
 
 def _suspects(refuted: Trial) -> Iterable[Offer]:
