@@ -237,6 +237,22 @@ def test_what_follows_an_early_return_is_computed_and_chosen(lines: tuple[str, .
     assert_alike(text, new, *given(is_positive))
 
 
+@pytest.mark.parametrize("is_positive", [True, False])
+def test_losses_of_other_sizes_are_chosen_from(is_positive: bool) -> None:
+    text = function(
+        "few = x[:2]",
+        "if x.sum() > 0:",
+        "    return torch.nn.functional.mse_loss(few, y[:2])",
+        "both = torch.cat([few, y[1:]])",
+        "return torch.nn.functional.mse_loss(both, both.exp())",
+    )
+    better = rewritten(text)
+    assert "return torch.where(" in better
+    assert_alike(text, better, *given(is_positive))
+    of_each = text.replace("y[:2])", "y[:2], reduction='none')")
+    assert not any("torch.where(" in one for one in others(of_each, JUMP, "    if "))
+
+
 @pytest.mark.parametrize(
     ("old", "new"), [("w = y * 2", "w = y[x > 0]"), ("x * 1", "x[:1]"), ("return w", "return w.topk(2)[0]")]
 )

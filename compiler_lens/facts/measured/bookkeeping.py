@@ -15,6 +15,7 @@ from compiler_lens.facts.breaks.rewrites.calls import only_says, said_by
 from compiler_lens.facts.breaks.rewrites.effects import changes_nothing
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import (
+    LOSSES,
     called,
     calls_in,
     dotted,
@@ -39,8 +40,6 @@ MARK = "_dynamo.decorators.skip"
 _CHANGING = ADDING | {"insert", "pop", "popleft", "remove", "clear", "sort", "reverse"}
 _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.process_time", "perf_counter"})
 _DRAWS = frozenset({"random.random", "random.uniform", "random.gauss", "random.randint", "np.random.rand"})
-_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss",
-                     "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss"})
 _OF_SOME = frozenset({"amax", "amin", "argmax", "argmin", "max", "median", "min", "mode"})
 _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
 _CONTEXTS = frozenset({"autocast", "enable_grad", "inference_mode", "no_grad"})  # which raise what is raised in them
@@ -253,7 +252,7 @@ def _can_be_thrown_away(site: Site, node: ast.stmt) -> bool:
 def _only_computes(site: Site, call: ast.Call) -> bool:
     if called(call) in _OF_SOME:
         return not (call.args[of_torch(call) :] or call.keywords)
-    return changes_nothing(call, site.tensors) or called(call) in _LOSSES
+    return changes_nothing(call, site.tensors) or called(call) in LOSSES
 
 
 def _asks(node: ast.AST) -> bool:

@@ -86,8 +86,10 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
     is_value = isinstance(last, ast.Return) and last.value is not None
     if is_value != (early is not None and ast.unparse(early) != "None"):
         return None
-    if is_value and not all(map(_keeps_size, (early, *following))):  # one would be spread to the size of the other
-        return None
+    values = (early, last.value if isinstance(last, ast.Return) else None)
+    have_none = all(one is not None and syntax.has_no_dimensions(one) for one in values)
+    if is_value and not (have_none or all(map(_keeps_size, (early, *following)))):
+        return None  # one would be spread to the size of the other
     if not is_value and not isinstance(last, ast.Return):
         rest.append(last)
     said = [] if is_value else [one for one in rest if _says(site, one)]

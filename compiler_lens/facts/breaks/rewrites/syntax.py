@@ -24,6 +24,11 @@ _REDUCING = frozenset({
     "amax", "amin", "argmax", "argmin", "logsumexp", "max", "mean", "median", "min", "norm", "numel", "prod", "std",
     "sum", "var",
 })
+# Over all elements, unless `reduction` says otherwise.
+LOSSES = frozenset({
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "huber_loss", "kl_div", "l1_loss",
+    "mse_loss", "nll_loss", "smooth_l1_loss",
+})
 # Operators without side effects that give one tensor.
 _PURE = ELEMENTWISE | _BOOLEAN | _REDUCING - {"numel"} | {
     "add", "bmm", "clone", "contiguous", "cumsum", "detach", "expand", "flatten", "flip", "full_like", "gather",
@@ -107,7 +112,13 @@ def is_pure_call(call: ast.Call) -> bool:
 
 
 def has_no_dimensions(node: ast.expr) -> bool:
-    """Return whether an expression is a reduction over all dimensions."""
+    """Return whether an expression is a reduction over all dimensions, or a loss of torch's over all elements."""
+    if (
+        isinstance(node, ast.Call)
+        and called(node) in LOSSES
+        and dotted(node.func).split(".")[0] in {"F", "torch", "nn"}
+    ):
+        return not any(one.arg in {"reduction", None} for one in node.keywords)
     reduced = isinstance(node, ast.Call) and is_method(node) and not node.args and not node.keywords
     return reduced and called(node) in _REDUCING | {"any", "all"}
 
