@@ -21,7 +21,6 @@ from compiler_lens.facts.breaks.rewrites.syntax import OF_A_GENERATOR, called
 from compiler_lens.facts.measured.bookkeeping import name_at
 from compiler_lens.facts.measured.disabled import Disabling
 from compiler_lens.facts.measured.given import is_of_one
-from compiler_lens.facts.measured.in_python import A_LAUNCH
 from compiler_lens.facts.measured.marked_inside import Inside, function_in, is_given
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.ids import CompileId
@@ -29,7 +28,8 @@ from compiler_lens.recording.model import CompileSite, Graph, GraphStage, Node, 
 from compiler_lens.recording.own_files import package_of
 from compiler_lens.recording.source_text import Sources, sources
 
-_LEAST = 4  # operators in a function: fewer are no graph's worth
+_LEAST = 4  # operators in a network's function: fewer are no graph's worth
+_LEAST_OF_OTHERS = 20  # in another one: about 14 take as long eagerly as to launch a graph (torch 2.13, on a CPU)
 _SHARE = 0.05  # of all operators
 _MOST = 6  # functions that get a mark
 _PLAIN = frozenset({"no_grad", "inference_mode", "enable_grad"})  # marks that a function may have
@@ -113,7 +113,7 @@ class _Chains:
         """Return whether so many operators of a function are a graph's worth."""
         function = _function(place, self.known)
         is_network = function is not None and self._disabling.is_network(place[0], function)
-        return operators >= (_LEAST if is_network else A_LAUNCH)
+        return operators >= (_LEAST if is_network else _LEAST_OF_OTHERS)
 
     def _name(self, at: SourceLine) -> str:
         if (at.file, at.line) not in self._names:
