@@ -869,3 +869,52 @@ def test_what_a_closer_look_counts_more_of_is_mended_further() -> None:
     found = Search(seen(4, A), {"train.py": TEXT}, "train.py", program, confirm=confirm).result()
     assert found.best is not None
     assert found.best.offers == (A, B)
+
+
+# -- what torch is told before the first call
+
+
+def varying(seen: Observed, recompiles: int, *told: Offer) -> Observed:
+    """The same with recompiles that are as expected, and what tells torch of them."""
+    figures = seen.figures and replace(seen.figures, recompiles=recompiles)
+    counts = seen.counts and replace(seen.counts, recompiles=recompiles, benign_recompiles=recompiles)
+    return replace(seen, figures=figures, counts=counts, told_ahead=((told),) if told else ())
+
+
+def test_what_spares_recompiles_as_expected_is_told_ahead_with_no_closer_look() -> None:
+    program = Program({"211": varying(seen(0), 2, B), "221": seen(0)})
+    found = program.searched(varying(seen(1, A), 2, B))
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+    assert program.confirmed == [(A,)]
+
+
+def test_what_is_told_ahead_and_spares_nothing_is_left_out() -> None:
+    program = Program({"211": varying(seen(0), 2, B), "221": varying(seen(0), 2)})
+    found = program.searched(varying(seen(1, A), 2, B))
+    assert found.best is not None
+    assert found.best.offers == (A,)
+
+
+def test_what_is_told_ahead_is_left_out_alone_where_the_programs_own_backend_raises_for_it() -> None:
+    a = Offer(A.target, Lines("train.py", 2, ("a = 1",), ("a = x.detach()  # 2",)))
+    program = Program({"211": varying(seen(0), 2, B), "221": seen(0)})
+    first = varying(seen(1, a), 2, B)
+    search = Search(first, {"train.py": TEXT}, "train.py", program, confirm=lambda seen, _texts, _offers: seen)
+    assert search.result().best is not None
+    best = search.again_without_unknown("InductorError").best
+    assert best is not None
+    assert best.offers == (a,)
+
+
+# -- a change with which more breaks, and what mends that
+
+
+def test_a_change_that_has_another_line_break_is_gone_on_from_where_that_can_be_written_otherwise() -> None:
+    program = Program({"211": seen(3, B), "221": seen(0), "121": seen(1, A)})
+    found = program.searched(seen(1, A))
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+    more = replace(seen(3, B), targets=(B.target, C.target))  # nothing is offered for that one
+    stuck = Program({"211": more})
+    assert stuck.searched(seen(1, A)).best is None

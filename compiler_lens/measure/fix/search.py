@@ -101,6 +101,7 @@ class Search:
         self._raised: dict[Edit, frozenset[Edit]] = {}  # of these what raised, on top of what else
         self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
         self._ahead = 0
+        self._shown: Trial | None = None  # what was returned as the best
         self._has_enough = False  # nothing hurts any more, with nearly all operators in graphs
 
     @property
@@ -197,8 +198,10 @@ class Search:
 
         Or as it makes something else of a call with other inputs.
         """
-        refused = self._best()
-        if refused is None or any(offer.gives_unknown for offer in refused.offers):
+        refused = self._shown or self._best()
+        if refused is not None and refused.observed.is_told_ahead:  # what it was before may do
+            self._failed |= {one.edit for one in refused.last}
+        elif refused is None or any(offer.gives_unknown for offer in refused.offers):
             self._refuses_unknown = True
             self._set_aside(lambda trial: any(offer.gives_unknown for offer in trial.offers))
         else:  # results that are tensors: of the same memory as others, as it seems
@@ -238,6 +241,7 @@ class Search:
         return self._pruned(self._with_rewrites(best)) if best else None
 
     def _found(self, best: Trial | None) -> Fix:
+        self._shown = best
         last = best.observed if best else self._first.observed
         # Where one of several changes of a line is made, the others do not find the line any more.
         done = {offer.target.key for trial in self._tried for offer in trial.offers}
