@@ -915,6 +915,6 @@ def test_a_change_that_has_another_line_break_is_gone_on_from_where_that_can_be_
     found = program.searched(seen(1, A))
     assert found.best is not None
     assert found.best.offers == (A, B)
-    more = replace(seen(3, B), targets=(B.target, C.target))  # nothing is offered for that one
+    more = replace(seen(3, B), targets=(B.target, C.target), launches=3)  # nothing is offered for the other one
     stuck = Program({"211": more})
-    assert stuck.searched(seen(1, A)).best is None
+    assert stuck.searched(replace(seen(1, A), launches=1)).best is None
