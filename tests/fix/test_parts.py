@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from textwrap import dedent
@@ -120,6 +121,32 @@ def test_what_runs_without_gradients_does_so_in_parts(mark: str) -> None:
         torch.compile(after, backend="eager")(x)
     made = [one.function for one in lens.recording.compilations if one.outcome is Outcome.COMPILED]
     assert made == ["step_computed", "step_computed_2", "step_computed_3"]
+
+
+def test_counters_before_and_after_what_a_part_computes_stay_python() -> None:
+    text = """
+import torch
+
+
+class Net:
+    def forward(self, x):
+        self.calls += 1
+        y = torch.sin(x) + 1
+        self.stats["halves"] += 1
+        z = torch.cos(y) * 2
+        self.stats["frames"] += 1
+        if z.sum().item() > 0:
+            z = z + 1
+        return z
+"""
+    found = in_parts(text, "Net.forward", ["if z.sum().item() > 0:"])
+    assert found is not None
+    (part,) = found.parts
+    assert [ast.unparse(one) for one in part.statements] == [
+        "y = torch.sin(x) + 1",
+        "self.stats['halves'] += 1",
+        "z = torch.cos(y) * 2",
+    ]
 
 
 def test_methods_have_parts_in_their_class_and_none_that_only_call_another_method() -> None:

@@ -180,10 +180,27 @@ def _parts(
     first = 0
     for at, is_python in enumerate((*stay, True)):
         if is_python:
-            part = _part(function, body, first, at) if _is_worth(body[first:at], own) else None
+            first, last = _without_counts(body, first, at)
+            part = _part(function, body, first, last) if _is_worth(body[first:last], own) else None
             if part is not None:
                 yield part
             first = at + 1
+
+
+def _without_counts(body: Sequence[ast.stmt], first: int, last: int) -> tuple[int, int]:
+    """Return where a part begins and ends without counters before and after it: compiled, each count is another one."""
+    while first < last and _only_counts(body[first]):
+        first += 1
+    while first < last and _only_counts(body[last - 1]):
+        last -= 1
+    return first, last
+
+
+def _only_counts(one: ast.stmt) -> bool:
+    match one:
+        case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute()), value=ast.Constant()):
+            return True
+    return False
 
 
 def _may_leave(one: ast.stmt, *, is_last: bool) -> bool:
