@@ -14,7 +14,7 @@ from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.recording.model import Compilation, Recording, SourceLine
+from compiler_lens.recording.model import Compilation, CompileId, Recording, SourceLine
 from compiler_lens.recording.source_text import Sources, first_line, sources, syntax_if_known
 
 _OF_SIZES = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE)
@@ -74,9 +74,9 @@ def told_ahead(causes: Sequence[RecompileCause], recording: Recording, own: Owne
     First at the calls, as far as sizes of what these give are known; then where torch.compile is called.
     """
     known = sources(recording)
-    frames = {change.recompile.compile_id.frame for cause in causes if cause.benign for change in cause.changes}
+    frames = {_frame(change.recompile.compile_id) for cause in causes if cause.benign for change in cause.changes}
     first = [one for one in recording.compilations if not one.compile_id.recompile]
-    compiled = [one for one in first if one.compile_id.frame in frames]
+    compiled = [one for one in first if _frame(one.compile_id) in frames]
     at_calls: dict[tuple[str, int], Told] = {}
     by_name: dict[tuple[str, int], Told] = {}
     for one in compiled:
@@ -90,8 +90,8 @@ def told_ahead(causes: Sequence[RecompileCause], recording: Recording, own: Owne
 
 def _at_call(one: Compilation, recording: Recording, known: Sources, own: Ownership) -> Told | None:
     """Tell of all that becomes open of a function's inputs, where it is called first."""
-    frame, caller = one.compile_id.frame, _only_call(one, known, own) or own.innermost(one.stack[:-1])
-    symbols = [symbol for symbol in recording.symbols if symbol.compile_id.frame == frame and symbol.source]
+    frame, caller = _frame(one.compile_id), _only_call(one, known, own) or own.innermost(one.stack[:-1])
+    symbols = [symbol for symbol in recording.symbols if _frame(symbol.compile_id) == frame and symbol.source]
     known_first = {symbol.source for symbol in symbols if not symbol.compile_id.recompile}
     found = [
         _INPUT.fullmatch(one) for one in dict.fromkeys(symbol.source for symbol in symbols) if one not in known_first
@@ -100,6 +100,11 @@ def _at_call(one: Compilation, recording: Recording, known: Sources, own: Owners
     is_all = len(sizes) == len(found) and 0 < len(sizes) <= _MOST
     lines = _marked(one, caller, sizes, recording, known) if is_all and caller else None
     return Told(lines, _OPEN) if lines else None
+
+
+def _frame(compile_id: CompileId) -> tuple[int, int | None]:
+    """Return which frame it is: torch counts them anew after a reset."""
+    return compile_id.epoch, compile_id.frame
 
 
 def _only_call(one: Compilation, known: Sources, own: Ownership) -> SourceLine | None:
