@@ -279,10 +279,16 @@ def why(card: BreakCard) -> str:
         return card.owner.means
     error = raised(card.cause)
     if card.remedy is None:
-        return sentence(error or one_line(card.cause.explanation, 600) or card.gb_type)
+        return sentence(error or one_line(_for_users(card.cause.explanation), 600) or card.gb_type)
     said = f"{sentence(error)} {card.remedy.why}" if error else card.remedy.why
     from_there = [_of_line(at, card) for at in ((card.computed,) if card.computed else card.taken)]
     return f"{said} It comes from {' and '.join(from_there[:_FROM])}." if from_there else said
+
+
+def _for_users(explanation: str) -> str:
+    """Return what torch explains without what it tells its own developers, as it does for iterators (2.13)."""
+    told, _, more = explanation.partition(". Add ")
+    return f"{told}." if "to this VariableTracker subclass" in more else explanation
 
 
 def _of_line(at: SourceLine, card: BreakCard) -> str:

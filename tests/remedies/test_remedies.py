@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 
 from compiler_lens import Lens
 from compiler_lens.decode.graph_breaks import read_causes
@@ -466,6 +467,17 @@ def test_a_number_that_another_line_slices_with_is_told_with_that_line(later, wh
 def test_what_an_operator_raised_is_said_whole(explanation, context, said):
     assert raised(BreakCause("TypeError when making fake tensor call", "", explanation, (), context)) == said
     assert not raised(BreakCause("Data-dependent branching", "", explanation, (), context))
+
+
+def test_what_torch_tells_its_own_developers_is_not_said_to_users():
+    case = table.flag_of_sizes
+    _, recording, _ = compiled(case, case.broken, case.inputs)
+    (card,) = explain(recording).cards
+    told = "Dynamo does not support next() on enumerate. Add tp_iternext_impl to this VariableTracker subclass."
+    cause = BreakCause("Missing tp_iternext", "", told, (), "")
+    assert why(replace(card, remedy=None, cause=cause)) == "Dynamo does not support next() on enumerate."
+    other = replace(cause, explanation="It is not known. Add a rule.")
+    assert why(replace(card, remedy=None, cause=other)) == "It is not known. Add a rule."
 
 
 def test_what_an_operator_raised_comes_before_our_words():
