@@ -247,7 +247,7 @@ class _Runs:
         longest = min(_OWN_BACKEND, self._processes.left / _PART_FOR_FIGURES)
         ended = self._processes.run(replace(plan, has_own_backend=True), longest)
         is_known = not (ended.outcome.error or ended.is_late)
-        return is_known and len(ended.recording.recompiles) <= len(recording.recompiles)
+        return is_known and self._recompiles(ended) <= len(recording.recompiles)
 
     def _may_pin(self, recording: Recording) -> bool:
         """Whether Inductor compiles the program, and AOTAutograd may ask for one number where Dynamo left it open."""
@@ -340,7 +340,7 @@ class _Runs:
         names = _backends(ended) or known.names
         if ended.is_late:
             return replace(known, names=names, because=NotCompiledBecause.LATE)
-        found = replace(known, names=names, recompiles=len(ended.recording.recompiles))
+        found = replace(known, names=names, recompiles=self._recompiles(ended))
         differs = ended.outcome.difference
         if not (ended.outcome.error or differs):
             return found
@@ -378,7 +378,7 @@ class _Runs:
             if ended.is_late:
                 return OwnBackend(names, NotCompiledBecause.LATE)
             others = self._others_by_its_own(ended.outcome.others)
-            return others.otherwise or OwnBackend(names, others=others, recompiles=len(ended.recording.recompiles))
+            return others.otherwise or OwnBackend(names, others=others, recompiles=self._recompiles(ended))
         raises = OwnBackend(names, NotCompiledBecause.RAISES)
         return raises if self._as_it_is_by_its_own().error else ended.outcome.error
 
@@ -647,6 +647,9 @@ class _Runs:
                 found = self._processes.run(plan, self._longest).outcome
             self._compiled = _Compiled(found.others.differing, is_aot)
         return self._compiled
+
+    def _recompiles(self, ended: Ended) -> int:
+        return len(self._without_around(ended).recording.recompiles)
 
     def _without_around(self, ended: Ended) -> Ended:
         return replace(ended, recording=without_around(ended.recording, self._texts))
