@@ -362,6 +362,8 @@ def test_fix_writes_it_and_the_program_does_the_same(tmp_path: Path, capsys: pyt
     added = [line[1:].strip() for line in patch.read_text().splitlines() if line.startswith("+") and line[1:2] == " "]
     assert added == ["@torch.compile", "torch._dynamo.maybe_mark_dynamic(x, 0)"]  # its rows vary
     assert "+model = net\n" in patch.read_text()
+    assert main(["fix", "--own-inputs", "--within", "240", str(file)]) == 0
+    assert "With its own backend" not in capsys.readouterr()[0]  # what only calls `forward` while it is tried
 
 
 ALSO_ALONE = """
