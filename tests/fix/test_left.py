@@ -160,6 +160,12 @@ class Net(torch.nn.Module):
         self.step += 1
         self.history.append(1)
         return x * min(1.0, self.step / 10)
+
+def over_time(frames):
+    total = 0
+    for step in frames:
+        total = total + step.sin()
+    return total
 """
 FILE = "/home/user/app/left_model.py"
 X = torch.ones(3)
@@ -731,6 +737,16 @@ def test_nobody_is_told_to_mend_a_line_that_a_change_has_written(user: ModuleTyp
     assert told in shown
     assert "To mend by hand" not in shown
     assert "Still to mend" not in shown
+
+
+def test_a_loop_that_is_a_large_graph_for_each_length_is_told(user: ModuleType) -> None:
+    several = [torch.ones(length, 3) for length in (4, 5, 6)]
+    with_it = replace(seen(user.over_time, several), results=Results.EQUAL, operators=900, launches=3)
+    best = Trial((Offer(Target(None, "else"), Setting("x = 1")),), {}, FIRST.figures, with_it, helps=True)
+    told = "for step in frames: is unrolled: each frames.shape[0] is a graph of its own, of some 300 operators"
+    assert told in said(Fix(FIRST, (best,), best))
+    small = replace(best, observed=replace(with_it, operators=90))
+    assert "is unrolled" not in said(Fix(FIRST, (small,), small))
 
 
 def test_recompiles_by_the_programs_own_backend_are_told_where_they_are_more(user: ModuleType) -> None:

@@ -130,6 +130,7 @@ _OF_NUMPY = (
     "Compiled code draws what the program asks NumPy for by torch's generator: as it is, it computes something else"
     " than without torch.compile. Results are compared with those without it."
 )
+_LARGE = 100  # operators in a graph
 _OF_CONVOLUTIONS = (
     "Inductor may compile a convolution for each size by itself, as it does for some backwards: Dynamo does not count"
     " that. After the change `compiler-lens run` does."
@@ -573,6 +574,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     of_these = (
         *_kept(fix.first, best.observed),
         *_expected(best.observed),
+        *_unrolled(best.observed),
         *_by_its_own(best.observed, fix.own_backend),
     )
     gain = f"{_gain(best, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
@@ -698,6 +700,17 @@ def _expected(seen: Observed) -> Iterator[Block]:
     are = "is" if expected == 1 else "are"
     said = "; ".join(changed(cause) for cause in causes[:_FINDINGS]) + ("; …" if causes[_FINDINGS:] else "")
     yield paragraph(*coded(f"{which} {are} as expected: {said}."), tone=Tone.QUIET, limit=3)
+
+
+def _unrolled(seen: Observed) -> Iterator[Block]:
+    """Tell of loops that are a large graph for each size: no figure counts how long Inductor takes for these."""
+    size = seen.operators // max(seen.launches, 1)
+    every = (one for report in seen.recompiled for one in report.causes) if size >= _LARGE else ()
+    for one in every:
+        if one.pinned and one.count > 1:
+            loop = f"`{one.pinned.code.strip()}` is unrolled: each {one.subject} is a graph of its own"
+            said = f"{loop}, of some {number(size)} operators; Inductor may take long for each."
+            yield paragraph(*coded(said), tone=Tone.WARN)
 
 
 def _by_its_own(seen: Observed, own: OwnBackend | None) -> Iterator[Block]:
