@@ -140,7 +140,7 @@ def observed(
         kept_out=tuple(_kept_out(recording)), drawn_at=drawn_at(recording, own),
         parts=tuple(_in_parts(recording, explained, disabling, own)),
         inside=tuple(_inside(recording, explained, disabling, own, {})),
-        inside_mended=tuple(_inside(recording, explained, disabling, own, _sure_rewrites(offers.values()))),
+        inside_mended=tuple(_inside(recording, explained, disabling, own, _rewrites_by_target(offers.values()))),
         told_ahead=tuple(_told_ahead(recording, explained, own)),
     )  # fmt: skip
 
@@ -480,7 +480,7 @@ def _inside(
         yield Offer(target, found.edit, price, is_last_resort=True, keeps_computed=True, is_final=True)
 
 
-def _sure_rewrites(offers: Iterable[Offer]) -> Mapping[tuple[str, str, str], Offer]:
+def _rewrites_by_target(offers: Iterable[Offer]) -> Mapping[tuple[str, str, str], Offer]:
     """Return the first offer for each thing that rewrites its line, and gives the same numbers wherever it runs."""
     found: dict[tuple[str, str, str], Offer] = {}
     for one in offers:
