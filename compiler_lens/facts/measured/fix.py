@@ -212,6 +212,11 @@ class Observed(Struct, frozen=True):
         return bool(self.unseen)
 
     @property
+    def ways_inside(self) -> tuple[tuple[Offer, ...], ...]:
+        """What can be compiled by itself, without rewrites and with them, as far as there is something."""
+        return tuple(filter(None, (self.inside, self.inside_mended)))
+
+    @property
     def may_compile_more(self) -> bool:
         """Whether Inductor may compile for each size what Dynamo compiles for all: a convolution's backward."""
         causes = (cause.cause for one in self.recompiled for cause in one.causes)

@@ -129,8 +129,7 @@ class Search:
     def _is_enough_inside(self, state: State) -> bool:
         """Try what can be compiled by itself on top of a state; return whether nothing is left to do then."""
         seen = state.observed
-        several = filter(None, (seen.inside, seen.inside_mended)) if seen.is_cut else ()
-        found = [self._try(state, offers) for offers in several]
+        found = [self._try(state, offers) for offers in seen.ways_inside] if seen.is_cut else []
         # Where rewrites of lines may mend all that breaks, one graph for all is better.
         enough = [one for one in found if one and seen.inside_mended and is_enough(one.observed, self._first.observed)]
         self._has_enough = any(self._is_confirmed(one.offers) for one in enough)
@@ -456,9 +455,8 @@ class Search:
             return False
         begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
         states = (self._first,) if begin is None else (begin, self._first)
-        seen = [(state, state.observed) for state in states]
-        for state, offers in ((state, of) for state, one in seen for of in (one.inside, one.inside_mended)):
-            found = self._try(state, offers) if offers else None
+        for state, offers in [(begun, way) for begun in states for way in begun.observed.ways_inside]:
+            found = self._try(state, offers)
             if found is None:
                 continue
             is_better, now = self._is_better(found, state), found.observed
@@ -703,8 +701,8 @@ class Search:
             found = self._try(self._states[best.offers], offers) if offers else None
             if found is not None and found.observed.compiles_less_often(best.observed):
                 place, then = self._place(found.offers), best.observed
-                seen = replace(found.observed, others=then.others, refuted_by=then.refuted_by, unseen=then.unseen)
-                seen = replace(seen, is_told_ahead=True)
+                known = {name: getattr(then, name) for name in ("others", "refuted_by", "unseen")}
+                seen = replace(found.observed, is_told_ahead=True, **known)
                 told = replace(self._tried[place], observed=seen, helps=True, is_checked=best.is_checked)
                 self._tried[place] = told
                 self._states[found.offers] = replace(found, observed=seen)
