@@ -21,11 +21,13 @@ from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.eager import EagerPart, Reason
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import FunctionName
+from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.fixes import SIZES, CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
 RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
+_LARGE = 100  # operators in a graph: of a loop, as a rule
 _IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\)(?: and .*)?:$")
 
 _DEFERS = re.compile(r"\breorderable_logging_functions\b|\b_higher_order_ops\.print\(")
@@ -226,6 +228,13 @@ class Observed(Struct, frozen=True):
     def recompiled(self) -> tuple[RecompileReport, ...]:
         """What is known of each function that was compiled again."""
         return tuple(one.evidence for one in self.findings if isinstance(one.evidence, RecompileReport))
+
+    @property
+    def unrolled(self) -> tuple[RecompileCause, ...]:
+        """Loops whose number of rounds varies, each of which is a large graph: none where graphs are small."""
+        is_large = self.operators >= _LARGE * max(self.launches, 1)
+        causes = (cause for one in self.recompiled for cause in one.causes)
+        return tuple(one for one in causes if one.is_unrolled) if is_large else ()
 
     @property
     def broken(self) -> frozenset[tuple[str, str, str]]:

@@ -435,7 +435,8 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
     """Give each function that leads to what hurts, from what torch.compile was given on, in parts without that."""
     known = sources(recording)
     hurting: dict[tuple[str, str], dict[str, Target]] = {}  # lines, by the file and the name of their function
-    for target, chain in dict.fromkeys((*_breaking(recording, explained), *_limiting(recording, explained))):
+    every = (*_breaking(recording, explained), *_limiting(recording, explained), *_unrolling(recording, explained))
+    for target, chain in dict.fromkeys(every):
         for at in disabling.from_given([line for line in chain if own.owns(line.file)]):
             text = known.texts.get(at.file, "")
             site = site_in(text, at.line)
@@ -509,6 +510,16 @@ def _limiting(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
             failures = [failure for change in cause.changes for failure in change.recompile.failures]
             inner = max((failure.user_stack for failure in failures), key=len, default=())
             yield _target_of(cause, recording), (*(stacks.get(report.limit, ()) if report.limit else ()), *inner)
+
+
+def _unrolling(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
+    """Yield the loops whose number of rounds was another in each compilation: compiled in whole, each is a graph."""
+    stacks = {one.compile_id: one.stack for one in recording.compilations}
+    for report in explained.recompiles:
+        for cause in report.causes:
+            if cause.is_unrolled and cause.pinned:
+                around = stacks.get(cause.compile_ids[-1], ())
+                yield _target_of(cause, recording), (*around, cause.pinned)
 
 
 def _last_resorts(

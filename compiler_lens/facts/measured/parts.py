@@ -14,15 +14,18 @@ from copy import copy
 from itertools import count, islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
 from compiler_lens.facts.measured.bookkeeping import MARK, is_borrowed, loaded, may_be_two, stored, surely_stored
 from compiler_lens.facts.measured.called import function_named, qualified
 from compiler_lens.facts.measured.collected import INNER
+from compiler_lens.facts.measured.live import needed
+from compiler_lens.facts.measured.loops import grows, with_rounds
 from compiler_lens.facts.measured.reached import free, identifiers
 
-_LEAST = 2  # calls and operators in a part: less is no graph's worth, but a layer by itself is
+_LEAST, _LEAST_OF_ROUND = 2, 4  # calls and operators in a part: less is no graph's worth, but a layer by itself is
 # What computes nothing of a tensor, or is no part of a graph.
 _NO_GRAPH = frozenset({"append", "backward", "cpu", "dict", "enumerate", "extend", "float", "get", "int", "isinstance",
                        "item", "items", "keys", "len", "list", "max", "min", "next", "print", "range", "round", "set",
@@ -45,6 +48,45 @@ class Part(Struct, frozen=True):
     makes: Sequence[str]  # what is read after them
     returns: bool  # the last one is the function's own `return`
 
+    @property
+    def pad(self) -> str:
+        """What its lines begin with."""
+        return " " * self.statements[0].col_offset
+
+
+class _Block(Struct, frozen=True):
+    """Statements of a function that run one after the other."""
+
+    body: Sequence[ast.stmt]
+    before: AbstractSet[str]  # names that have a value where it begins
+    may: AbstractSet[str]  # names that may have one
+    after: AbstractSet[str]  # names that are read once it has ended, or in another round
+    is_round: bool = False  # of a loop
+
+
+class _Known(Struct, frozen=True):
+    """What is known of a function that is divided."""
+
+    written: Sequence[str]  # lines of its file
+    kept: Collection[str]  # those that stay, without blanks around
+    own: AbstractSet[str]  # functions that are compiled where they are called
+    shared: AbstractSet[str]  # names of the module that it gives a value to
+    is_method: bool
+    indent: int  # of the function's own statements
+
+    def breaks(self, one: ast.stmt) -> bool:
+        """Whether one of the lines that stay stands in a statement."""
+        return any(self.written[n].strip() in self.kept for n in range(one.lineno - 1, _end(one)))
+
+    def has_own_lines(self, statements: Sequence[ast.stmt]) -> bool:
+        """Whether statements can be moved by whole lines, further to the left."""
+        pad = " " * statements[0].col_offset
+        texts = [n for one in statements for n in ast.walk(one) if isinstance(n, (ast.JoinedStr, ast.Constant))]
+        if any(n.lineno != n.end_lineno for n in texts):
+            return len(pad) <= self.indent
+        lines = self.written[statements[0].lineno - 1 : _end(statements[-1])]
+        return lines[0].startswith(pad) and all(not line.strip() or line.startswith(pad) for line in lines)
+
 
 class InParts(Struct, frozen=True):
     """A function, and its parts."""
@@ -52,7 +94,6 @@ class InParts(Struct, frozen=True):
     site: Site
     function: ast.FunctionDef
     parts: Sequence[Part]
-    python: Sequence[ast.stmt]  # what stays
     names: Sequence[str]  # of the functions that the parts become
     context: ast.expr | None = None  # the mark that has all of it run without gradients
     inner: str = ""  # with that mark, the name of what runs within it
@@ -94,6 +135,7 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
 
     There may be no part at all: then all of it stays Python. None where it cannot be divided.
     """
+    text, kept = with_rounds(text, name, lines)
     tree = parsed(text) if "\r" not in text else None
     function = function_named(tree, name) if tree else None
     context = _context(function) if isinstance(function, ast.FunctionDef) else None
@@ -107,18 +149,15 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
     site = site_in(text, function.body[0].lineno)
     if site is None or not site.has_torch_at_top or "self" in stored(function.body):
         return None
-    written = text.split("\n")
     body = function.body[int(ast.get_docstring(function, clean=False) is not None) :]
-    breaking = [one for one in body if any(written[n].strip() in lines for n in range(one.lineno - 1, _end(one)))]
-    if not breaking:
+    known = _Known(text.split("\n"), kept, _own(tree, name), _globals(body), _is_method(function), body[0].col_offset)
+    if not any(known.breaks(one) for one in body):
         return None
-    breaking += [one for one in body if stored([one]) & _globals(body) or _globals([one])]
-    parts = list(_parts(function, body, breaking, own=_own(tree, name)))
-    inside = {one for part in parts for one in part.statements}
+    begin = frozenset(parameters(function)) - known.shared
+    parts = list(_parts(_Block(body, begin, begin, frozenset()), known))
     names = list(islice(_free_names(tree, function.name), len(parts)))
-    python = [one for one in body if one not in inside]
     within = free(f"{function.name}{_PYTHON}", identifiers([tree])) if context else ""
-    return InParts(site, function, parts, python, names, context, within)
+    return InParts(site, function, parts, names, context, within)
 
 
 def _is_method(function: ast.FunctionDef) -> bool:
@@ -173,63 +212,108 @@ def _end(one: ast.stmt | ast.expr) -> int:
     return one.end_lineno or one.lineno
 
 
-def _parts(
-    function: ast.FunctionDef, body: Sequence[ast.stmt], breaking: Sequence[ast.stmt], *, own: AbstractSet[str]
-) -> Iterator[Part]:
-    stay = [one in breaking or _may_leave(one, is_last=one is body[-1]) for one in body]
-    first = 0
-    for at, is_python in enumerate((*stay, True)):
-        if is_python:
-            first, last = _without_counts(body, first, at)
-            part = _part(function, body, first, last) if _is_worth(body[first:last], own) else None
-            if part is not None:
-                yield part
-            first = at + 1
+def _parts(block: _Block, known: _Known) -> Iterator[Part]:
+    """Yield what can be compiled of a block: what stands between the statements that stay, and within these."""
+    body, first = block.body, 0
+    for at, one in enumerate((*body, None)):
+        if one is not None and not _stays(one, block, known):
+            continue
+        begin, end = _without_plain(body, first, at)
+        part = _part(block, begin, end, known) if _is_worth(body[begin:end], block, known) else None
+        if part is not None:
+            yield part
+        if one is not None:
+            yield from (part for inner in _blocks(block, at) for part in _parts(inner, known))
+        first = at + 1
 
 
-def _without_counts(body: Sequence[ast.stmt], first: int, last: int) -> tuple[int, int]:
+def _stays(one: ast.stmt, block: _Block, known: _Known) -> bool:
+    """Whether a statement is Python: it breaks graphs, or leaves its block, or grows what each round has more of."""
+    is_other = known.written[one.lineno - 1][one.col_offset :].startswith("elif")
+    shares = bool(stored([one]) & known.shared or _globals([one]))
+    return is_other or shares or known.breaks(one) or _may_leave(one) or (block.is_round and grows(one))
+
+
+def _blocks(block: _Block, at: int) -> Iterator[_Block]:
+    """Yield the blocks of a statement of a block that have lines of their own."""
+    one, rest = block.body[at], block.body[at + 1 :]
+    before = block.before | surely_stored(block.body[:at])
+    may = block.may | stored(block.body[: at + 1])
+    after = needed(rest, block.after)
+    match one:
+        case ast.For() | ast.While():
+            targets = stored([one.target]) if isinstance(one, ast.For) else loaded([one.test])
+            again = needed(one.body) | needed(one.orelse, after)
+            again |= frozenset() if isinstance(one, ast.For) else targets
+            begin = before | targets if isinstance(one, ast.For) else before
+            yield _Block(one.body, begin, may, again, is_round=True)
+        case ast.If():
+            for body in (one.body, one.orelse):
+                yield replace(block, body=body, before=before, may=may, after=after)
+        case ast.With():
+            names = stored(filter(None, (item.optional_vars for item in one.items)))
+            yield replace(block, body=one.body, before=before | names, may=may, after=after)
+
+
+def _without_plain(body: Sequence[ast.stmt], first: int, last: int) -> tuple[int, int]:
     """Return where a part begins and ends without counters before and after it: compiled, each count is another one."""
-    while first < last and _only_counts(body[first]):
+    while first < last and _is_plain(body[first]):
         first += 1
-    while first < last and _only_counts(body[last - 1]):
+    while first < last and _is_plain(body[last - 1]):
         last -= 1
     return first, last
 
 
-def _only_counts(one: ast.stmt) -> bool:
+def _is_plain(one: ast.stmt) -> bool:
+    """Whether a statement counts, or begins with a number or an empty list: nothing of that is a tensor."""
     match one:
         case ast.AugAssign(target=ast.Attribute() | ast.Subscript(value=ast.Attribute()), value=ast.Constant()):
             return True
+        case ast.AugAssign(target=ast.Name(), value=ast.Constant(value=int())):
+            return True
+        case ast.Assign(value=value):
+            return not any(isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(value))
     return False
 
 
-def _may_leave(one: ast.stmt, *, is_last: bool) -> bool:
-    """Whether the function may return within a statement: what calls a part would have to, too."""
-    return not (is_last and isinstance(one, ast.Return)) and any(isinstance(n, ast.Return) for n in ast.walk(one))
+def _may_leave(one: ast.stmt) -> bool:
+    """Whether a statement may end its function, or a round, from within: what calls a part would have to, too."""
+    if isinstance(one, ast.Return):
+        return False
+    nodes = list(ast.walk(one))
+    ends = [n for n in nodes if isinstance(n, (ast.Break, ast.Continue))]
+    own = {n for loop in nodes if isinstance(loop, (ast.For, ast.While)) for one in loop.body for n in ast.walk(one)}
+    return any(isinstance(n, ast.Return) for n in nodes) or not own.issuperset(ends)
 
 
-def _part(function: ast.FunctionDef, body: Sequence[ast.stmt], first: int, last: int) -> Part | None:
-    """Return some statements of a function as a part; None where it does not show what they read and make."""
-    statements, before, after = body[first:last], body[:first], body[last:]
-    known = (surely_stored(before) | set(parameters(function))) - _globals(body)
-    read, kept = loaded(statements), surely_stored(statements)
-    needed = loaded(after) & stored(statements)
-    if read & (stored(before) - known) or not needed <= kept | known:
+def _part(block: _Block, first: int, last: int, known: _Known) -> Part | None:
+    """Return some statements of a block as a part; None where it does not show what they read and make."""
+    statements, before = block.body[first:last], block.body[:first]
+    if not known.has_own_lines(statements):
         return None
-    passed = known - {"self"} if _is_method(function) else known
-    given = (read | (needed - kept)) & passed
+    values = (block.before | surely_stored(before)) - known.shared
+    read, kept = needed(statements), surely_stored(statements)
+    after = needed(block.body[last:], block.after)
+    made = after & stored(statements)
+    if read & ((block.may | stored(before)) - values) or not made <= kept | values:
+        return None
+    passed = values - {"self"} if known.is_method else values
+    given = (read | (made - kept)) & passed
     returns = isinstance(statements[-1], ast.Return)
-    return Part(statements, sorted(given), sorted(needed), returns)
+    return Part(statements, sorted(given), sorted(made), returns)
 
 
-def _is_worth(statements: Sequence[ast.stmt], own: AbstractSet[str]) -> bool:
+def _is_worth(statements: Sequence[ast.stmt], block: _Block, known: _Known) -> bool:
     """Whether statements compute enough for a graph, as far as the text shows."""
     statements = [one for one in statements if not _is_for_later(one)]
     calls = [call for one in statements for call in calls_in(one) if called(call) not in _NO_GRAPH]
-    calls = [call for call in calls if dotted(call.func) not in own]
+    calls = [call for call in calls if dotted(call.func) not in known.own]
+    told = [one.value for one in statements if isinstance(one, ast.Expr)]  # `self.cell.reset()`
+    calls = [call for call in calls if call.args or call.keywords or call not in told]
     operators = [n for one in statements for n in ast.walk(one) if isinstance(n, (ast.BinOp, ast.Compare))]
-    is_layer = any(dotted(call.func).startswith("self.") for call in calls)
-    return bool(calls) and (is_layer or len(calls) + len(operators) >= _LEAST)
+    is_layer = any(dotted(call.func).startswith("self.") and call.args for call in calls)
+    least = _LEAST_OF_ROUND if block.is_round else _LEAST
+    return bool(calls) and (is_layer or len(calls) + len(operators) >= least)
 
 
 def _is_for_later(one: ast.stmt) -> bool:
@@ -253,7 +337,7 @@ def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
     for part, inner in zip(found.parts, found.names, strict=True):
         begin, end = part.statements[0].lineno - 1, _end(part.statements[-1])
         makes = "return " if part.returns else f"{', '.join(part.makes)} = " if part.makes else ""
-        outer += [*written[at:begin], f"{found.deep}{makes}{found.of}{inner}({', '.join(part.given)})"]
+        outer += [*written[at:begin], f"{part.pad}{makes}{found.of}{inner}({', '.join(part.given)})"]
         at = end
     after = written[_end(function) :]
     return "\n".join([*before, *outer, *written[at : _end(function)], *_definitions(found, written), *after])
@@ -274,12 +358,17 @@ def _definitions(found: InParts, written: Sequence[str]) -> Iterator[str]:
     for part, inner in zip(found.parts, found.names, strict=True):
         yield from found.blank
         yield f"{found.pad}def {inner}({', '.join((*(('self',) if found.is_method else ()), *part.given))}):"
-        yield from written[part.statements[0].lineno - 1 : _end(part.statements[-1])]
+        deeper = len(part.pad) - len(found.deep)
+        for line in written[part.statements[0].lineno - 1 : _end(part.statements[-1])]:
+            yield line.removeprefix(" " * deeper)
         if part.makes and not part.returns:
             yield f"{found.deep}return {', '.join(part.makes)}"
 
 
 def stays(found: InParts, text: str) -> AbstractSet[str]:
-    """Return the lines that stay Python, without blanks around."""
-    written = text.split("\n")
-    return {written[n].strip() for one in found.python for n in range(one.lineno - 1, _end(one))}
+    """Return the lines that stay Python, without blanks around, as a text has them."""
+    written = found.site.text.split("\n")
+    body = range(found.function.body[0].lineno - 1, _end(found.function))
+    inside = {n for part in found.parts for n in range(part.statements[0].lineno - 1, _end(part.statements[-1]))}
+    had = {line.strip() for line in text.split("\n")}
+    return {written[n].strip() for n in body if n not in inside} & had

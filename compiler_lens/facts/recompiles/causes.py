@@ -63,6 +63,12 @@ class RecompileCause(Struct, frozen=True):
         return "" if self.cause in _OF_ANOTHER else self.subject
 
     @property
+    def is_unrolled(self) -> bool:
+        """Whether it is a loop's number of rounds, which is compiled in whole for each."""
+        code = self.pinned.code if self.pinned else ""
+        return self.count > 1 and code.lstrip().startswith(("for ", "while "))
+
+    @property
     def is_of_array(self) -> bool:
         """Whether it is about an array or a number of NumPy's, which has none of a tensor's methods and marks."""
         return self.changes[0].decided.failed.subject.startswith(FROM_NUMPY)

@@ -108,6 +108,16 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
             yield one
 
 
+def unrolls_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
+    """Yield what compiles the rounds of loops, where a trial compiles one large graph for each number of them."""
+    now = best.observed
+    for one in helping if now.unrolled else ():
+        seen = one.observed
+        is_as_whole = seen.eager_sooner_or_later <= now.eager_sooner_or_later and seen.cuts <= now.cuts
+        if not seen.unrolled and is_as_whole and seen.operators >= _NEARLY_ENOUGH * now.operators:
+            yield one
+
+
 def is_enough(found: Observed, first: Observed) -> bool:
     """Return whether nothing hurts any more, and nearly all operators are in one graph a call, or in large ones.
 

@@ -47,6 +47,7 @@ from compiler_lens.measure.fix.choices import (
     runs_more,
     stands_in,
     unknowns,
+    unrolls_less,
     without,
     without_offer,
 )
@@ -54,6 +55,7 @@ from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
 _MOST_DEEPER = 2  # changes of a round that are gone on from, though more breaks with them
+_ROUNDS = 0.8  # of the operators of loops in whole: so many must run in rounds that are compiled
 _DEEPEST = 4  # functions that call one another and are divided one after the other
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
@@ -266,6 +268,7 @@ class Search:
             best = min(launches_less(best, helping), key=lambda one: one.observed.launches, default=best)
             best = min(compiles_more(best, helping), key=preferred, default=best)
             best = min(runs_more(best, helping, self._first.observed), key=preferred, default=best)
+            best = min(unrolls_less(best, helping), key=preferred, default=best)
             is_confirmed = self._is_confirmed(best.offers)
             if not is_confirmed:
                 self._without_culprits(best.offers)
@@ -275,7 +278,12 @@ class Search:
 
     def _ends_enough(self, trial: Trial) -> bool:
         """Return whether a trial ends half of what hurts, by all counts, where functions stay Python for it."""
-        return not kept_from_graphs(trial.offers) or trial.observed.is_half_of(self._first.observed)
+        is_half = trial.observed.is_half_of(self._first.observed)
+        return not kept_from_graphs(trial.offers) or is_half or self._ends_unrolling(trial.observed)
+
+    def _ends_unrolling(self, seen: Observed) -> bool:
+        """Return whether the program as it is has a large graph for each number of rounds, and this has not."""
+        return bool(self._first.observed.unrolled) and not seen.unrolled
 
     def _place(self, offers: tuple[Offer, ...]) -> int:
         return next(number for number, trial in enumerate(self._tried) if trial.offers == offers)
@@ -496,7 +504,7 @@ class Search:
     def _improved_in_parts(self, best: Trial | None) -> bool:
         """Divide the functions in which graphs still break, on top of what else helps, or else of nothing."""
         before = best.observed if best else self._first.observed
-        if not (before.hurts and (before.parts or before.is_cut)):
+        if not (before.unrolled or (before.hurts and (before.parts or before.is_cut))):
             return False
         made = tuple(one for one in best.offers if not one.is_final) if best else ()
         begin = self._state_with(made) if made else None
@@ -531,11 +539,17 @@ class Search:
         state = self._in_parts(begin)
         added = [one for one in state.offers if one not in begin.offers]
         is_kept = bool(added) and self._is_worth_it(added, state.observed, begin.observed)
-        if not is_kept or state.observed.whole_cost >= before.whole_cost:
+        is_less = is_kept and state.observed.whole_cost < before.whole_cost
+        if not is_less and not (added and self._has_rounds(state.observed, before)):
             return False
         place = self._place(state.offers)
         self._tried[place] = replace(self._tried[place], helps=True)
         return True
+
+    def _has_rounds(self, now: Observed, before: Observed) -> bool:
+        """Return whether rounds of loops are compiled, where whole loops were."""
+        is_as_whole = now.cuts <= before.cuts and now.operators >= _ROUNDS * before.operators
+        return bool(before.unrolled) and not now.unrolled and now.results is Results.EQUAL and is_as_whole
 
     def _in_parts(self, begin: State) -> State:
         """Divide functions, then those that break as they now stand apart, as far as that gives the same."""

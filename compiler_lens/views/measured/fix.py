@@ -130,7 +130,6 @@ _OF_NUMPY = (
     "Compiled code draws what the program asks NumPy for by torch's generator: as it is, it computes something else"
     " than without torch.compile. Results are compared with those without it."
 )
-_LARGE = 100  # operators in a graph
 _OF_CONVOLUTIONS = (
     "Inductor may compile a convolution for each size by itself, as it does for some backwards: Dynamo does not count"
     " that. After the change `compiler-lens run` does."
@@ -705,9 +704,8 @@ def _expected(seen: Observed) -> Iterator[Block]:
 def _unrolled(seen: Observed) -> Iterator[Block]:
     """Tell of loops that are a large graph for each size: no figure counts how long Inductor takes for these."""
     size = seen.operators // max(seen.launches, 1)
-    every = (one for report in seen.recompiled for one in report.causes) if size >= _LARGE else ()
-    for one in every:
-        if one.pinned and one.count > 1:
+    for one in seen.unrolled:
+        if one.pinned:
             loop = f"`{one.pinned.code.strip()}` is unrolled: each {one.subject} is a graph of its own"
             said = f"{loop}, of some {number(size)} operators; Inductor may take long for each."
             yield paragraph(*coded(said), tone=Tone.WARN)

@@ -1,0 +1,162 @@
+"""A loop whose rounds are compiled, where the loop itself is Python: what Python does of a round has lines of its own.
+
+A round must not be given another thing each time: so an element is taken out of a tensor, and a list grown, outside.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Sequence
+
+from msgspec import Struct
+
+from compiler_lens.facts.breaks.rewrites.site import parsed
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
+from compiler_lens.facts.measured.bookkeeping import stored
+from compiler_lens.facts.measured.called import function_named
+from compiler_lens.facts.measured.reached import free, identifiers
+
+_GROWS = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefault", "update"})
+_Parts = list[tuple[ast.expr, str]]  # of a line, with what to write for each
+
+
+class _Loop(Struct, frozen=True):
+    """One loop, and its statements of one line that do not stay."""
+
+    node: ast.For | ast.While
+    simple: Sequence[ast.stmt]
+
+
+def with_rounds(text: str, name: str, lines: Collection[str]) -> tuple[str, Collection[str]]:
+    """Return a text in which a function's loops have rounds that can be compiled, and all lines of it that stay Python.
+
+    Args:
+        text: a file's.
+        name: the function's, qualified.
+        lines: those that stay, without blanks around: a loop in which one stands is Python.
+    """
+    tree = parsed(text) if "\r" not in text else None
+    function = function_named(tree, name) if tree else None
+    if tree is None or function is None:
+        return text, lines
+    written, names = text.split("\n"), set(identifiers([tree]))
+    before: dict[int, list[str]] = {}  # lines that stay, by the number of what they stand before
+    after: dict[int, list[str]] = {}
+    kept = list(lines)
+    for loop in _entered(function, written, lines):
+        taken = _taken(loop, names, written) if isinstance(loop.node, ast.For) else {}
+        first = loop.node.body[0]
+        before[first.lineno - 1] = [f"{' ' * first.col_offset}{new} = {old}" for old, (new, _) in taken.items()]
+        changes = [(node, new) for new, nodes in taken.values() for node in nodes]
+        for one in loop.simple:
+            number, pad = one.lineno - 1, " " * one.col_offset
+            own = [change for change in changes if change[0].lineno == one.lineno]
+            value = _handed_on(one, loop)
+            if value is None and own:
+                written[number] = f"{pad}{_changed(written, one, own)}"
+            elif isinstance(value, (ast.Name, ast.Constant)):
+                kept.append(written[number].strip())
+            elif value is not None:
+                new = free(f"{_base(one)}_next", names)
+                names.add(new)
+                after[number] = [f"{pad}{_changed(written, one, [(value, new)])}"]
+                written[number] = f"{pad}{new} = {_changed(written, value, own)}"
+    every = ((*before.get(at, ()), line, *after.get(at, ())) for at, line in enumerate(written))
+    kept += [line.strip() for several in (*before.values(), *after.values()) for line in several]
+    return "\n".join(line for several in every for line in several), kept
+
+
+def grows(one: ast.stmt) -> bool:
+    """Return whether a statement adds to what is longer in each round then."""
+    owners = (
+        call.func.value for call in calls_in(one) if called(call) in _GROWS and isinstance(call.func, ast.Attribute)
+    )
+    return any(dotted(owner) for owner in owners)
+
+
+def _entered(function: ast.AST, written: Sequence[str], lines: Collection[str]) -> Iterator[_Loop]:
+    """Yield the loops around lines that stay which have lines of their own."""
+    for loop in ast.walk(function):
+        if isinstance(loop, (ast.For, ast.While)) and loop.body[0].lineno > loop.lineno:
+            numbers = range(loop.lineno - 1, loop.end_lineno or loop.lineno)
+            if any(written[n].strip() in lines for n in numbers):
+                simple = _simple(loop.body, written)
+                yield _Loop(loop, [one for one in simple if written[one.lineno - 1].strip() not in lines])
+
+
+def _simple(body: Sequence[ast.stmt], written: Sequence[str]) -> Iterator[ast.stmt]:
+    """Yield the statements of a body that are one line each, but not those of loops in it."""
+    for one in body:
+        if isinstance(one, (ast.If, ast.With)):
+            yield from _simple((*one.body, *getattr(one, "orelse", ())), written)
+        elif one.lineno == one.end_lineno and written[one.lineno - 1].strip() == _text(written, one):
+            yield one
+
+
+def _text(written: Sequence[str], node: ast.stmt | ast.expr) -> str:
+    """Return the text of a node that is of one line."""
+    return written[node.lineno - 1].encode()[node.col_offset : node.end_col_offset].decode()
+
+
+def _changed(written: Sequence[str], node: ast.stmt | ast.expr, changes: _Parts) -> str:
+    """Return a node's text with parts of it changed."""
+    line, begin = written[node.lineno - 1].encode(), node.col_offset
+    found = line[begin : node.end_col_offset]
+    for part, new in sorted(changes, key=lambda change: change[0].col_offset, reverse=True):
+        if begin <= part.col_offset and (part.end_col_offset or 0) <= (node.end_col_offset or 0):
+            found = found[: part.col_offset - begin] + new.encode() + found[(part.end_col_offset or 0) - begin :]
+    return found.decode()
+
+
+def _taken(loop: _Loop, names: set[str], written: Sequence[str]) -> dict[str, tuple[str, list[ast.expr]]]:
+    """Return what a round takes by its number, `x[t]`, by its text, with a name for it and where it stands."""
+    match loop.node:
+        case ast.For(target=ast.Name(id=number), iter=ast.Call(func=ast.Name(id="range"))):
+            pass
+        case _:
+            return {}
+    changed = stored([loop.node])
+    found: dict[str, tuple[str, list[ast.expr]]] = {}
+    for node in (n for one in loop.simple for n in ast.walk(one)):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and _is_by(node, number, changed):
+            text = _text(written, node)
+            if text not in found:
+                new = free(f"{_base(node)}_{number}", names)
+                names.add(new)
+                found[text] = (new, [])
+            found[text][1].append(node)
+    return found
+
+
+def _is_by(node: ast.Subscript, number: str, changed: Collection[str]) -> bool:
+    """Whether a name is indexed by a loop's number, with nothing else in the index that a round changes."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    others = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {number}
+    is_number = any(isinstance(part, ast.Name) and part.id == number for part in parts)
+    return is_number and isinstance(node.value, ast.Name) and others.isdisjoint(changed)
+
+
+def _handed_on(one: ast.stmt, loop: _Loop) -> ast.expr | None:
+    """Return what a statement adds to a list, or writes to an element by the loop's number: Python does that."""
+    match one:
+        case ast.Expr(value=ast.Call(args=[value], keywords=[])) if grows(one):
+            return value
+        case ast.Assign(targets=[ast.Subscript() as target], value=value) if isinstance(loop.node, ast.For):
+            numbers = stored([loop.node.target])
+            is_by = any(isinstance(n, ast.Name) and n.id in numbers for n in ast.walk(target.slice))
+            return value if is_by else None
+    return None
+
+
+def _base(node: ast.AST) -> str:
+    """Return the name of what is indexed, or added to."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
+            return _base(owner)
+        case ast.Assign(targets=[target]):
+            return _base(target)
+        case ast.Subscript(value=value):
+            return _base(value)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+    return "value"
