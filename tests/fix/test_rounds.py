@@ -118,8 +118,8 @@ NESTED = dedent("""
     class Net:
         def forward(self, x, y):
             if x.sum().item() > 0:
-                text = '''a
-                b'''
+                text = str('''a
+                b''')
                 x = torch.sin(x) + len(text)
             elif y is None:
                 x = torch.cos(x) + torch.sin(x)
