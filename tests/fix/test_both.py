@@ -386,3 +386,49 @@ def test_what_is_more_than_kept_stays_under_a_continue(old: str, new: str) -> No
     )
     assert text != ROUNDS
     assert not [one for one in others(text, JUMP, "if chosen.sum()") if "_else" in one]
+
+
+COX = function(
+    "if y.sum() == 0:",
+    "    return x.sum() * 0",
+    "order = torch.argsort(x.abs(), descending=True)",
+    "x, y = x[order], y[order]",
+    "z = torch.logcumsumexp(x, 0)",
+    "return -(torch.where(y > 0, x - z, 0).sum() / y.sum())",
+)
+
+
+@pytest.mark.parametrize("chosen", [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]])
+def test_a_loss_of_none_chosen_has_finite_gradients_where_its_rest_divides_by_none(chosen: list[float]) -> None:
+    better = rewritten(COX)
+    assert "early = x.sum() * 0" in better
+    assert_alike(COX, better, torch.tensor([0.5, -1.0, 2.0], requires_grad=True), torch.tensor(chosen))
+
+
+IMPUTED = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        missing = torch.isnan(x)
+        if missing.any():
+            if self.training:
+                self.seen += 1
+                self.mean += (torch.nanmean(x, 0) - self.mean) / self.seen
+            x = torch.where(missing, self.mean, x)
+        return torch.cat([x, missing.float()], 1)
+"""
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+@pytest.mark.parametrize("first", [float("nan"), 1.0])
+def test_a_branch_of_python_under_a_tensors_test_stays_one(is_training: bool, first: float) -> None:
+    text = IMPUTED if is_training else IMPUTED.replace("__init__()\n", "__init__()\n        self.eval()\n")
+    (better,) = (one for one in others(text, JUMP, "if missing.any()") if "_if" in one)
+    assert "        if self.training:\n            seen_if = " in better
+    assert_alike(text, better, torch.tensor([[first, 2.0, 3.0], [4.0, 5.0, 6.0]]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
@@ -95,23 +95,40 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
     said = [] if is_value else [one for one in rest if _says(site, one)]
     rest = [one for one in rest if one not in said]
     whole = _with_following(branch, following)
-    # what the early return gives is read after the rest
+    # what the early return gives is what it was before the rest
     is_changed = early is not None and any(loads(early, name) for one in rest for name in syntax.stored(one))
-    side = None if is_changed else _side(replace(site, statement=whole, following=()), rest, "else")
+    side = _side(replace(site, statement=whole, following=()), rest, "else")
     if side is None or not (side.names or is_value):
         return None
     asks = _named(site, branch.test)
-    chosen = _only_else(site, asks, side)
+    chosen, first = _only_else(site, asks, side), ""
     if is_value and isinstance(last, ast.Return) and last.value is not None and early is not None:
-        value = site.source(last.value, [(n, side.names[dotted(n)]) for n in _outermost(last.value, side.names)])
+        value = _finite(site, last.value, branch.test, asks, side.names)
         given, is_tuple = site.source(early), isinstance(early, ast.Tuple) or isinstance(last.value, ast.Tuple)
         if is_tuple or any(one.partition(" = ")[0] in given.split() for one in chosen):
             return None
+        if is_changed:
+            first, given = f"{site.free('early')} = {given}", site.free("early")
         chosen = [f"result = {site.torch}.where({asks}, {given}, {value})", *chosen, "return result"]
         chosen = [f"return {site.torch}.where({asks}, {given}, {value})"] if not side.names else chosen
     chosen += _said_in_eager(site, said, asks)
     price = f"{_PRICE}; {_UNSAID}" if said else _PRICE
-    return site.rewrite([f"{asks} = {test}", *side.lines, *chosen], price, last=last)
+    begin = [f"{asks} = {test}", first] if first else [f"{asks} = {test}"]
+    return site.rewrite([*begin, *side.lines, *chosen], price, last=last)
+
+
+def _finite(site: Site, value: ast.expr, test: ast.expr, asks: str, names: dict[str, str]) -> str:
+    """Return a value that divides by nothing that a test asked for: where it is true, the gradient would be nan."""
+    asked = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+    changes = [(n, names[dotted(n)]) for n in _outermost(value, names)]
+    for node in ast.walk(value):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            by = node.right
+            if asked & {n.id for n in ast.walk(by) if isinstance(n, ast.Name)} and not is_number(by):
+                inner = [(n, new) for n, new in changes if n in ast.walk(by)]
+                changes = [(n, new) for n, new in changes if (n, new) not in inner]
+                changes.append((by, f"{site.torch}.where({asks}, 1, {site.source(by, inner)})"))
+    return site.source(value, changes)
 
 
 def continued(site: Site, cause: BreakCause) -> Rewrite | None:
@@ -343,32 +360,70 @@ class _Assigned(Struct, frozen=True):
         return self.text == ", ".join(["{}"] * len(self.leaves)) and all(map(is_number, self.parts))
 
 
+class _Names(Struct):
+    """Names for what a side assigns, in the making."""
+
+    suffix: str
+    by_target: dict[str, str] = field(default_factory=dict)  # by the target's text: what holds it
+    written: set[str] = field(default_factory=set)  # those that are changed in place
+
+
 def _side(site: Site, body: Sequence[ast.stmt], suffix: str) -> _Side | None:
     """Return a side's statements with names of their own for what is asked for after them."""
-    names: dict[str, str] = {}
-    written: set[str] = set()
+    names = _Names(suffix)
+    lines = _lines(site, body, names)
+    return None if lines is None else _Side(tuple(lines), names.by_target, frozenset(names.written))
+
+
+def _lines(site: Site, body: Sequence[ast.stmt], names: _Names, *, always: bool = True) -> list[str] | None:
+    """Return statements with names of their own for what they assign; `always` of those that no branch is around."""
     lines: list[str] = []
     for one in body:
-        found = _assigned(site, one)
-        if found is None or any(map(does_more, (call for part in found.parts for call in syntax.calls_in(part)))):
+        made = _branched(site, one, names) if isinstance(one, ast.If) else _line(site, one, names, always=always)
+        if made is None:
             return None
-        if found.are_numbers and not any(_is_inner(site, leaf) for leaf in found.leaves):  # these need no name
-            names |= {site.source(x): site.source(part) for x, part in zip(found.leaves, found.parts, strict=True)}
-            continue
-        values = [site.source(part, [(n, names[dotted(n)]) for n in _outermost(part, names)]) for part in found.parts]
-        targets = []
-        for leaf in found.leaves:
-            target = site.source(leaf)
-            if not _is_inner(site, leaf):
-                if not _is_plain(leaf):
-                    return None
-                if found.is_in_place:
-                    written.add(target)
-                names[target] = names.get(target) or site.free(f"{_word(target)}_{suffix}")
-                target = names[target]
-            targets.append(target)
-        lines.append(f"{', '.join(targets)} = {found.text.format(*values)}")
-    return _Side(tuple(lines), names, frozenset(written))
+        lines += made
+    return lines
+
+
+def _branched(site: Site, one: ast.If, names: _Names) -> list[str] | None:
+    """Return a branch of Python's own, before which what it assigns has the value that it had."""
+    before = dict(names.by_target)
+    test = site.source(one.test, [(n, before[dotted(n)]) for n in _outermost(one.test, before)])
+    body = _lines(site, one.body, names, always=False)
+    orelse = _lines(site, one.orelse, names, always=False)
+    new = [target for target in names.by_target if target not in before]
+    if not body or orelse is None or any(map(does_more, syntax.calls_in(one.test))):
+        return None
+    if not all(_is_there(site, target) for target in new):
+        return None
+    other = ["else:", *(f"    {line}" for line in orelse)] if orelse else []
+    begin = [f"{names.by_target[target]} = {target}" for target in new]
+    return [*begin, f"if {test}:", *(f"    {line}" for line in body), *other]
+
+
+def _line(site: Site, one: ast.stmt, names: _Names, *, always: bool) -> list[str] | None:
+    """Return a statement that assigns with names of its own."""
+    found, known = _assigned(site, one), names.by_target
+    if found is None or any(map(does_more, (call for part in found.parts for call in syntax.calls_in(part)))):
+        return None
+    if always and found.are_numbers and not any(_is_inner(site, leaf) for leaf in found.leaves):  # these need no name
+        known |= {site.source(x): site.source(part) for x, part in zip(found.leaves, found.parts, strict=True)}
+        return []
+    values = [site.source(part, [(n, known[dotted(n)]) for n in _outermost(part, known)]) for part in found.parts]
+    targets = []
+    for leaf in found.leaves:
+        target = site.source(leaf)
+        if not _is_inner(site, leaf):
+            if not _is_plain(leaf):
+                return None
+            if found.is_in_place:
+                names.written.add(target)
+            if not known.get(target, "").isidentifier():
+                known[target] = site.free(f"{_word(target)}_{names.suffix}")
+            target = known[target]
+        targets.append(target)
+    return [f"{', '.join(targets)} = {found.text.format(*values)}"]
 
 
 def _assigned(site: Site, one: ast.stmt) -> _Assigned | None:  # noqa: PLR0911 -- one for each kind of statement

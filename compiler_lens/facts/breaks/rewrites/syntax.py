@@ -112,7 +112,13 @@ def is_pure_call(call: ast.Call) -> bool:
 
 
 def has_no_dimensions(node: ast.expr) -> bool:
-    """Return whether an expression is a reduction over all dimensions, or a loss of torch's over all elements."""
+    """Return whether an expression is a reduction over all dimensions, or a loss of torch's, or computed of these."""
+    match node:
+        case ast.BinOp(left=left, right=right):
+            parts = [one for one in (left, right) if not is_number(one)]
+            return bool(parts) and all(map(has_no_dimensions, parts))
+        case ast.UnaryOp(operand=operand):
+            return has_no_dimensions(operand)
     if (
         isinstance(node, ast.Call)
         and called(node) in LOSSES
