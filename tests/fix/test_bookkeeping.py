@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import random
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +17,7 @@ import torch
 from msgspec.structs import replace
 
 from compiler_lens import Lens
-from compiler_lens.facts.measured.bookkeeping import function_at, split
+from compiler_lens.facts.measured.bookkeeping import function_at, is_of_numbers, split
 from compiler_lens.facts.measured.collected import collects
 from compiler_lens.facts.measured.edits import EndApart, Split, edited, logs
 from compiler_lens.facts.measured.offers import observed
@@ -1019,3 +1021,67 @@ def test_a_draw_stays_where_it_is_if_another_file_draws_too(
     own, loaded = Ownership((str(tmp_path),)), {str(tmp_path / "augment.py"): beside}
     offers = observed(lens.recording, own, loaded=loaded).offers
     assert any(isinstance(one.edit, Split) for one in offers) == is_offered
+
+
+METRICS = dedent("""
+    import torch
+
+
+    class Model:
+        def __init__(self):
+            self.updates, self.scale, self.history = 0, 0.0, {"a": [], "b": []}
+
+        def loss(self, x):
+            self.updates += 1
+            self.scale = min(1.0, self.updates / 10)
+            a, b = x.sin().sum(), x.cos().sum()
+            loss = a + self.scale * b
+            for name, value in (("a", a), ("b", b)):
+                self.history[name].append(value.item())
+            return loss, (a.detach(), b)
+""")
+
+
+def test_a_loop_that_keeps_books_comes_after_what_computes() -> None:
+    new = split(METRICS, "Model.loss")
+    assert new is not None
+    assert "        self.scale = min(1.0, self.updates / 10)\n        result, a, b = self.loss_computed(x)\n" in new
+    assert '        for name, value in (("a", a), ("b", b)):\n' in new.partition("def loss_computed")[0]
+    before, after = loaded(METRICS).__dict__["Model"](), loaded(new).__dict__["Model"]()
+    for size in (1.0, 2.0):
+        torch.testing.assert_close(after.loss(torch.full((3,), size)), before.loss(torch.full((3,), size)))
+    assert after.__dict__ == before.__dict__
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "self.history[name].append(value.item())",
+            "self.history[name].append(value.item())\\n            self.scale += loss",
+        ),
+        ('(("a", a), ("b", b))', "self.named(a, b)"),
+        ("return loss, (a.detach(), b)", "return self.scaled(loss), value"),
+    ],
+)
+def test_a_loop_that_does_more_stays_where_it_is(old: str, new: str) -> None:
+    text = METRICS.replace(old, new)
+    assert text != METRICS
+    found = split(text, "Model.loss")
+    assert found is None or "for name, value in" in found.partition("def loss_computed")[2]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_number"),
+    [
+        ("self.scale = min(1.0, self.n / 10)", True),
+        ("decay = min(self.decay, (1 + self.n) / (10 + self.n))", True),
+        ("decay = max(0, math.cos(self.n))", True),
+        ("decay = self.decay * self.n", False),
+        ("decay = min(self.decay, x)", False),
+        ("decay = min(self.of(2), 1)", False),
+        ("self.scale += min(1.0, self.n / 10)", False),
+    ],
+)
+def test_a_number_of_the_objects_numbers_is_pythons(line: str, is_number: bool) -> None:
+    assert is_of_numbers(ast.parse(line).body[0]) is is_number

@@ -57,7 +57,7 @@ def test_rounds_are_parts_that_are_given_their_element() -> None:
         "                h = self.forward_computed_3(best, h)\n            buf_next = self.forward_computed_4(h)"
         not in new
     )
-    assert "        outs, best, n = [], 0.0, 0\n" in new
+    assert "        outs_all = torch.stack(outs)\n        return self.forward_computed_5(buf, h, outs_all)\n" in new
     before, after = loaded(TEXT).__dict__["Net"](), loaded(new).__dict__["Net"]()
     lengths = torch.tensor([2, 5])
     for rounds in (1, 3, 7):
@@ -138,3 +138,71 @@ def test_branches_have_parts_and_texts_of_several_lines_stay_where_they_are() ->
     before, after = loaded(NESTED).__dict__["Net"]().forward, loaded(new).__dict__["Net"]().forward
     for x, y in ((torch.ones(2), None), (-torch.ones(2), None), (-torch.ones(2), torch.ones(2))):
         torch.testing.assert_close(after(x, y), before(x, y), rtol=0, atol=0)
+
+
+LEFT = dedent("""
+    import torch
+    from torch import nn
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.step, self.seen = nn.Linear(3, 3), 0
+
+        def forward(self, x, rounds, targets=None):
+            self.seen += 1
+            kept, last = x, x
+            for t in range(rounds):
+                x = torch.tanh(self.step(x)) + x * 0.5
+                kept = kept + torch.relu(x) * 2 + 1
+                if x.sum().item() > 1 and self.seen > 2:
+                    LEAVES
+                kept = torch.sigmoid(x) + 1
+                if targets is not None:
+                    x = x + targets[:, t] * 2
+                last = torch.cos(kept) + torch.sin(x)
+            else:
+                kept = kept * 2 + torch.sin(last)
+            return kept.sum() + last.sum()
+""")
+
+
+@pytest.mark.parametrize("leaves", ["break", "continue"])
+@pytest.mark.parametrize("given", [True, False])
+def test_what_is_read_where_a_round_is_left_early_is_given_back(leaves: str, given: bool) -> None:
+    text = LEFT.replace("LEAVES", leaves)
+    new = with_parts(text, "Net.forward", ("if x.sum().item() > 1 and self.seen > 2:",))
+    assert new is not None
+    assert "kept, x = self.forward_computed(kept, x)" in new
+    before, after = loaded(text).__dict__["Net"](), loaded(new).__dict__["Net"]()
+    for rounds in (0, 1, 3, 4, 2):
+        x = torch.linspace(0, 2, 6).reshape(2, 3)
+        targets = torch.arange(24.0).reshape(2, 3, 4)[:, :, :].transpose(1, 2) if given else None
+        wanted = before(x, rounds, targets)
+        torch.testing.assert_close(after(x, rounds, targets), wanted, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_taken"),
+    [
+        ("y = x[t] * 2 + torch.sin(y)", True),
+        ("y = (x[t] if t else y) * 2", False),
+        ("x[t] = torch.sin(x[t]) * y + 1", False),
+        ("y = y + x[t]; x.add_(1)", False),
+        ("y = torch.sin(x[t + 1]) + x[t:].sum() * 2", False),
+        ("y = torch.sin(x[:, t]) + x[0, t].sum() * 2", True),
+        ("if y is x: y = x[t] * 2", False),
+    ],
+)
+def test_an_element_is_taken_only_where_each_round_takes_it_as_it_was(line: str, is_taken: bool) -> None:
+    body = (
+        "    for t in range(3):\n        "
+        + line.replace("; ", "\n        ")
+        + "\n        y = torch.cos(y.item() + x)\n"
+    )
+    text = f"import torch\n\n\ndef f(x, y):\n{body}    return y\n"
+    new = with_parts(text, "f", ("y = torch.cos(y.item() + x)",))
+    assert new is not None
+    assert ("x_t = x[" in new) is is_taken

@@ -43,6 +43,9 @@ _DRAWS = frozenset({"random.random", "random.uniform", "random.gauss", "random.r
 _OF_SOME = frozenset({"amax", "amin", "argmax", "argmin", "max", "median", "min", "mode"})
 _OF_NUMBERS = frozenset({"len", "round", "int", "float", "min", "max", "abs"})
 _CONTEXTS = frozenset({"autocast", "enable_grad", "inference_mode", "no_grad"})  # which raise what is raised in them
+_OF_ARITHMETIC = (
+    ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Call, ast.Name, ast.Attribute, ast.Constant, ast.Load,
+)
 _NEVER = (
     ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.Delete, ast.FunctionDef,
     ast.ClassDef, ast.AsyncFunctionDef,
@@ -145,7 +148,7 @@ def _told_apart(
         rest: list[ast.stmt] = [other for other in body[number + 1 :] if other in computing]
         rest += [returned] if returned and not _is_names(returned) else []
         is_text = number == 0 and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
-        if is_text or (one not in computing and not core):
+        if is_text or (not core and (one not in computing or is_of_numbers(one))):
             before.append(one)
         elif one in computing:
             core.append(one)
@@ -180,6 +183,29 @@ def _takes_number(site: Site, node: ast.stmt) -> bool:
     return False
 
 
+def is_of_numbers(node: ast.stmt) -> bool:
+    """Return whether a statement computes a number of numbers of the object's, as Python does: `min(1, self.n / 10)`.
+
+    Of tensors `min` and `max` would ask for their values.
+    """
+    match node:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self")) | ast.Name()], value=value):
+            pass
+        case _:
+            return False
+    calls = list(calls_in(value))
+    names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)} - {
+        one.func.id for one in calls if isinstance(one.func, ast.Name)
+    }
+    is_plain = all(isinstance(n, _OF_ARITHMETIC) for n in ast.walk(value))
+    return (
+        is_plain
+        and names <= {"self", "math"}
+        and any(called(call) in {"min", "max"} for call in calls)
+        and all(dotted(call.func) in _OF_NUMBERS or dotted(call.func).startswith("math.") for call in calls)
+    )
+
+
 def _returns(node: ast.stmt) -> bool:
     return any(isinstance(n, ast.Return) for n in ast.walk(node))
 
@@ -199,6 +225,9 @@ def _keeps_books(site: Site, node: ast.stmt) -> bool:
     match node:
         case ast.If(test=test, body=body, orelse=[]):
             return all(_asks_only(site, n) for n in ast.walk(test)) and all(_is_said(site, one) for one in body)
+        case ast.For(iter=gone_through, body=body, orelse=[]):
+            is_given = all(only_says(site, n) for n in ast.walk(gone_through))
+            return is_given and all(_keeps_books(site, one) and not _returns(one) for one in body)
         case ast.Assign(targets=[ast.Name()], value=value):
             names = {dotted(call.func) for call in calls_in(value)}
             return _asks(value) and names <= _CLOCKS | _DRAWS | _OF_NUMBERS
@@ -276,15 +305,13 @@ def _is_draw(call: ast.Call) -> bool:
 
 def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     """Return whether a statement that keeps books does the same after some others."""
+    if isinstance(node, ast.For):
+        return _may_be_moved(node, rest) and all(_may_wait(site, one, rest) for one in node.body)
     if isinstance(node, ast.Assign) and _asks(node):  # a clock that is asked in between, a number of a series
         return False
     if _returns(node) and not all(_can_be_thrown_away(site, one) for one in rest):
         return False
-    if any(isinstance(n, (ast.Raise, ast.Assert)) for one in rest for n in ast.walk(one)):  # it is said before that
-        return False
-    read = loaded([node])
-    is_handed_on = "self" in _given(rest) and any(dotted(n).startswith("self.") for n in ast.walk(node))
-    if is_handed_on or read & (stored(rest) | _changed(rest)):
+    if not _may_be_moved(node, rest):
         return False
     match node:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name))) if name in ADDING:
@@ -298,6 +325,14 @@ def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     # A method may read what is written.
     is_called = any(dotted(call.func).startswith("self.") for one in rest for call in calls_in(one))
     return not names & texts and not is_called and not _is_mentioned_beyond(site, next(roots(written), ""), rest)
+
+
+def _may_be_moved(node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
+    """Return whether some others raise nothing of their own, and change nothing that a statement reads."""
+    if any(isinstance(n, (ast.Raise, ast.Assert)) for one in rest for n in ast.walk(one)):  # it is said before that
+        return False
+    is_handed_on = "self" in _given(rest) and any(dotted(n).startswith("self.") for n in ast.walk(node))
+    return not is_handed_on and not loaded([node]) & (stored(rest) | _changed(rest))
 
 
 def _is_mentioned_beyond(site: Site, name: str, rest: Sequence[ast.stmt]) -> bool:

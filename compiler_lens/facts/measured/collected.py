@@ -62,7 +62,7 @@ def roots(node: ast.expr) -> Iterator[str]:
     match node:
         case ast.Name(id=name):
             yield name
-        case ast.Attribute(value=owner) | ast.Subscript(value=owner, slice=ast.Constant()):
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner, slice=ast.Constant() | ast.Name()):
             yield from roots(owner)
 
 

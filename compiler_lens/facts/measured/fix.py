@@ -27,6 +27,7 @@ from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
 RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
+NOT_DONE = "not done after"  # and how long: what is said of a run that was ended
 _LARGE = 100  # operators in a graph: of a loop, as a rule
 _IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\)(?: and .*)?:$")
 
@@ -228,6 +229,11 @@ class Observed(Struct, frozen=True):
     def recompiled(self) -> tuple[RecompileReport, ...]:
         """What is known of each function that was compiled again."""
         return tuple(one.evidence for one in self.findings if isinstance(one.evidence, RecompileReport))
+
+    @property
+    def took_too_long(self) -> bool:
+        """Whether it was ended, and raised nothing."""
+        return self.error.startswith(NOT_DONE)
 
     @property
     def unrolled(self) -> tuple[RecompileCause, ...]:

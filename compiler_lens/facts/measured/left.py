@@ -28,6 +28,7 @@ class Came(Enum):
     """What came of an offer that ended nothing, or is not built upon."""
 
     RAISES = "raises"
+    TAKES_TOO_LONG = "takes_too_long"  # it was ended
     RAISES_IN_BACKEND = "raises_in_backend"  # past Dynamo: AOTAutograd, or the program's own backend
     RAISES_WITHOUT = "raises_without_compile"
     RAISES_WITH_OTHERS = "raises_with_other_inputs"
@@ -209,7 +210,7 @@ def _refused(seen: Observed) -> tuple[Came | None, str]:  # noqa: PLR0911 -- one
     """Return what speaks against a change, as the run showed it, and what that raised."""
     found = seen.difference
     if seen.error:
-        return Came.RAISES, seen.error
+        return (Came.TAKES_TOO_LONG if seen.took_too_long else Came.RAISES), seen.error
     if seen.results is not Results.DIFFER:
         return None, ""
     if found and found.in_backend:

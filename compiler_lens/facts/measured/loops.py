@@ -17,6 +17,8 @@ from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.reached import free, identifiers
 
 _GROWS = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefault", "update"})
+_SOMETIMES = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_Before = dict[int, list[str]]  # lines, by the number of what they stand before
 _Parts = list[tuple[ast.expr, str]]  # of a line, with what to write for each
 
 
@@ -40,13 +42,14 @@ def with_rounds(text: str, name: str, lines: Collection[str]) -> tuple[str, Coll
     if tree is None or function is None:
         return text, lines
     written, names = text.split("\n"), set(identifiers([tree]))
-    before: dict[int, list[str]] = {}  # lines that stay, by the number of what they stand before
+    before: _Before = {}  # lines that stay
     after: dict[int, list[str]] = {}
     kept = list(lines)
     for loop in _entered(function, written, lines):
         taken = _taken(loop, names, written) if isinstance(loop.node, ast.For) else {}
-        first = loop.node.body[0]
-        before[first.lineno - 1] = [f"{' ' * first.col_offset}{new} = {old}" for old, (new, _) in taken.items()]
+        pad = " " * loop.node.body[0].col_offset
+        for old, (new, nodes) in taken.items():
+            before.setdefault(nodes[0].lineno - 1, []).append(f"{pad}{new} = {old}")
         changes = [(node, new) for new, nodes in taken.values() for node in nodes]
         for one in loop.simple:
             number, pad = one.lineno - 1, " " * one.col_offset
@@ -61,9 +64,40 @@ def with_rounds(text: str, name: str, lines: Collection[str]) -> tuple[str, Coll
                 names.add(new)
                 after[number] = [f"{pad}{_changed(written, one, [(value, new)])}"]
                 written[number] = f"{pad}{new} = {_changed(written, value, own)}"
+        _stacked(function, loop, written, names, before, kept)
     every = ((*before.get(at, ()), line, *after.get(at, ())) for at, line in enumerate(written))
     kept += [line.strip() for several in (*before.values(), *after.values()) for line in several]
     return "\n".join(line for several in every for line in several), kept
+
+
+def _stacked(  # noqa: PLR0913, PLR0917 -- what is being written
+    function: ast.AST, loop: _Loop, written: list[str], names: set[str], before: _Before, kept: list[str]
+) -> None:
+    """Have Python stack what rounds have added to a list: with each other length, what gets it is compiled again."""
+    grown = {_base(one) for one in loop.simple if isinstance(one, ast.Expr) and grows(one)}
+    last = loop.node.end_lineno or 0
+    body = function.body if isinstance(function, ast.FunctionDef) else ()
+    for one in (one for one in _simple(body, written) if one.lineno > last):
+        calls = [n for n in _always(one) if isinstance(n, ast.Call) and _stacks(n, grown)]
+        value = getattr(one, "value", None)
+        values = value.elts if isinstance(value, ast.Tuple) else [value]
+        if calls and isinstance(one, ast.Assign) and all(node in calls for node in values):
+            kept.append(written[one.lineno - 1].strip())
+            continue
+        changes: _Parts = []
+        pad = " " * one.col_offset
+        for call in calls if one.lineno - 1 not in before else ():
+            new = free(f"{_base(call.args[0])}_all", names)
+            names.add(new)
+            changes.append((call, new))
+            before.setdefault(one.lineno - 1, []).append(f"{pad}{new} = {_text(written, call)}")
+        if changes:
+            written[one.lineno - 1] = f"{pad}{_changed(written, one, changes)}"
+
+
+def _stacks(call: ast.Call, grown: Collection[str]) -> bool:
+    is_of_list = bool(call.args) and isinstance(call.args[0], ast.Name) and call.args[0].id in grown
+    return is_of_list and dotted(call.func) in {"torch.stack", "torch.cat"}
 
 
 def grows(one: ast.stmt) -> bool:
@@ -115,9 +149,9 @@ def _taken(loop: _Loop, names: set[str], written: Sequence[str]) -> dict[str, tu
             pass
         case _:
             return {}
-    changed = stored([loop.node])
+    changed = stored([loop.node]) | _written(loop.node)
     found: dict[str, tuple[str, list[ast.expr]]] = {}
-    for node in (n for one in loop.simple for n in ast.walk(one)):
+    for node in (n for one in loop.simple if one in loop.node.body for n in _always(one)):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and _is_by(node, number, changed):
             text = _text(written, node)
             if text not in found:
@@ -126,6 +160,23 @@ def _taken(loop: _Loop, names: set[str], written: Sequence[str]) -> dict[str, tu
                 found[text] = (new, [])
             found[text][1].append(node)
     return found
+
+
+def _always(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the parts of a statement that are computed whenever it runs, in their order."""
+    yield node
+    inner = [] if isinstance(node, _SOMETIMES) else ast.iter_child_nodes(node)
+    for one in inner:
+        yield from _always(one)
+
+
+def _written(loop: ast.AST) -> set[str]:
+    """Return the names of which a loop writes elements, or calls what changes them in place."""
+    nodes = list(ast.walk(loop))
+    parts = [n.value for n in nodes if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)]
+    parts += [call.func.value for call in nodes if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
+              and (call.func.attr.endswith("_") or call.func.attr in _GROWS)]  # fmt: skip
+    return {n.id for one in parts for n in ast.walk(one) if isinstance(n, ast.Name)}
 
 
 def _is_by(node: ast.Subscript, number: str, changed: Collection[str]) -> bool:

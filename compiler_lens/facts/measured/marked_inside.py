@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.rewrites.site import parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import dotted
 from compiler_lens.facts.measured.called import function_named
-from compiler_lens.recording.model import Compilation, Outcome, Recording
+from compiler_lens.recording.model import Compilation, GraphStage, Outcome, Recording
 from compiler_lens.recording.source_text import Sources, first_line, sources
 
 _PASSED_OVER = "compiler.disable"
@@ -103,10 +103,12 @@ def without_around(recording: Recording, texts: _Texts) -> Recording:
         texts: the user's files, as they were before.
     """
     known = sources(recording)
+    computing = {one.compile_id for one in recording.graphs if one.stage is GraphStage.DYNAMO and one.all_ops}
     ids = {
         one.compile_id
         for one in recording.compilations
-        if _is_around(known.line(one.file, one.line), texts.get(one.file, "")) or _is_passed_over(one, known, texts)
+        if _is_around(known.line(one.file, one.line), texts.get(one.file, ""))
+        or (one.compile_id not in computing and _is_passed_over(one, known, texts))
     }
     if not ids:
         return recording
@@ -124,9 +126,12 @@ def _is_around(line: str, text: str) -> bool:
 
 
 def _is_passed_over(one: Compilation, known: Sources, texts: _Texts) -> bool:
-    """Whether torch compiled what only calls a function of a module's that a change has it pass over."""
+    """Whether torch tried what only calls a function of a module's that a change has it pass over.
+
+    A graph of that computes nothing: torch may hand a number through it.
+    """
     at = one.definition
-    if at is None or one.outcome is not Outcome.EMPTY:
+    if at is None or one.outcome not in {Outcome.EMPTY, Outcome.COMPILED}:
         return False
     text, mark = known.texts.get(at.file, ""), f".{_PASSED_OVER}\n"
     begin = text.split("\n")[at.line - 1 :]

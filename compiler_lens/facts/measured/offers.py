@@ -73,7 +73,7 @@ from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
 from compiler_lens.facts.overview.all_clear import against
 from compiler_lens.facts.overview.eager import Extent, parts_of
 from compiler_lens.facts.overview.explanation import Explanation, explain
-from compiler_lens.facts.program.coverage import Function, Treatment, is_disabling
+from compiler_lens.facts.program.coverage import COMPREHENSIONS, GIVEN_UP, Function, Treatment, is_disabling
 from compiler_lens.facts.program.owners import Owner, Whose, owner_of
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
@@ -107,7 +107,15 @@ def observed(
     known = Sources({**loaded, **sources(recording).texts})
     explained = explain(recording, user_paths=own.paths)
     functions = explained.coverage.functions
-    eager = [one for one in functions if one.treatment in _NOT_COMPILED and (one.around or not one.generator)]
+    # Those of comprehensions are parts of functions that run eagerly, or are Python as they are meant to be.
+    comprehensions = [one for one in functions if one.name.name.endswith(COMPREHENSIONS)]
+    eager = [
+        one for one in functions
+        if one.treatment in _NOT_COMPILED and (one.around or not one.generator) and one not in comprehensions
+    ]  # fmt: skip
+    counts = count(recording)
+    aside = sum(frame.outcome in GIVEN_UP for one in comprehensions for frame in one.frames)
+    counts = replace(counts, eager_frames=max(counts.eager_frames - aside, 0))
     figures = Figures(len(recording.graph_breaks), len(recording.recompiles), len(eager))
     inner = list(_inner_breaks(explained, own))
     marks, computed = list(_last_resorts(recording, inner)), computed_lines(recording, own)
@@ -131,7 +139,7 @@ def observed(
     others = tuple(dict.fromkeys(one for one in found if isinstance(one, NotTried)))
     targets = tuple(dict.fromkeys(one.target for one in found))
     return Observed(
-        figures, count(recording), tuple(offers.values()), others, targets, is_markable=bool(marks),
+        figures, counts, tuple(offers.values()), others, targets, is_markable=bool(marks),
         findings=explained.findings, against=against(recording, explained),
         computed=frozenset((line.file, line.code.strip()) for line in computed),
         inlined=frozenset(_inlined(recording)),

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
-from compiler_lens.facts.measured.bookkeeping import MARK, is_borrowed, loaded, may_be_two, stored, surely_stored
+from compiler_lens.facts.measured.bookkeeping import (
+    MARK,
+    is_borrowed,
+    is_of_numbers,
+    loaded,
+    may_be_two,
+    stored,
+    surely_stored,
+)
 from compiler_lens.facts.measured.called import function_named, qualified
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.live import needed
@@ -27,7 +35,7 @@ from compiler_lens.facts.measured.reached import free, identifiers
 
 _LEAST, _LEAST_OF_ROUND = 2, 4  # calls and operators in a part: less is no graph's worth, but a layer by itself is
 # What computes nothing of a tensor, or is no part of a graph.
-_NO_GRAPH = frozenset({"append", "backward", "cpu", "dict", "enumerate", "extend", "float", "get", "int", "isinstance",
+_NO_GRAPH = frozenset({"append", "backward", "cpu", "detach", "dict", "enumerate", "extend", "float", "get", "int", "isinstance",
                        "item", "items", "keys", "len", "list", "max", "min", "next", "print", "range", "round", "set",
                        "size", "step", "str", "tolist", "tuple", "update", "values", "zero_grad", "zip"})  # fmt: skip
 
@@ -61,7 +69,13 @@ class _Block(Struct, frozen=True):
     before: AbstractSet[str]  # names that have a value where it begins
     may: AbstractSet[str]  # names that may have one
     after: AbstractSet[str]  # names that are read once it has ended, or in another round
+    left: AbstractSet[str] = frozenset()  # names that are read where a round is left early, by `break` or `continue`
     is_round: bool = False  # of a loop
+
+    def read_after(self, at: int) -> AbstractSet[str]:
+        """Return the names that may be read after the first statements of it."""
+        rest = self.body[at:]
+        return needed(rest, self.after) | (self.left if any(map(_leaves_round, rest)) else frozenset())
 
 
 class _Known(Struct, frozen=True):
@@ -236,17 +250,16 @@ def _stays(one: ast.stmt, block: _Block, known: _Known) -> bool:
 
 def _blocks(block: _Block, at: int) -> Iterator[_Block]:
     """Yield the blocks of a statement of a block that have lines of their own."""
-    one, rest = block.body[at], block.body[at + 1 :]
+    one = block.body[at]
     before = block.before | surely_stored(block.body[:at])
     may = block.may | stored(block.body[: at + 1])
-    after = needed(rest, block.after)
+    after = block.read_after(at + 1)
     match one:
         case ast.For() | ast.While():
-            targets = stored([one.target]) if isinstance(one, ast.For) else loaded([one.test])
-            again = needed(one.body) | needed(one.orelse, after)
-            again |= frozenset() if isinstance(one, ast.For) else targets
-            begin = before | targets if isinstance(one, ast.For) else before
-            yield _Block(one.body, begin, may, again, is_round=True)
+            targets = stored([one.target]) if isinstance(one, ast.For) else frozenset[str]()
+            test = frozenset[str]() if isinstance(one, ast.For) else loaded([one.test])
+            again = (needed(one.body) - targets) | test | needed(one.orelse, after) | after
+            yield _Block(one.body, before | targets, may, again, again, is_round=True)
         case ast.If():
             for body in (one.body, one.orelse):
                 yield replace(block, body=body, before=before, may=may, after=after)
@@ -272,7 +285,7 @@ def _is_plain(one: ast.stmt) -> bool:
         case ast.AugAssign(target=ast.Name(), value=ast.Constant(value=int())):
             return True
         case ast.Assign(value=value):
-            return not any(isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(value))
+            return is_of_numbers(one) or not any(isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(value))
     return False
 
 
@@ -280,10 +293,15 @@ def _may_leave(one: ast.stmt) -> bool:
     """Whether a statement may end its function, or a round, from within: what calls a part would have to, too."""
     if isinstance(one, ast.Return):
         return False
+    return any(isinstance(n, ast.Return) for n in ast.walk(one)) or _leaves_round(one)
+
+
+def _leaves_round(one: ast.stmt) -> bool:
+    """Whether a statement may end a round of a loop that it stands in."""
     nodes = list(ast.walk(one))
     ends = [n for n in nodes if isinstance(n, (ast.Break, ast.Continue))]
     own = {n for loop in nodes if isinstance(loop, (ast.For, ast.While)) for one in loop.body for n in ast.walk(one)}
-    return any(isinstance(n, ast.Return) for n in nodes) or not own.issuperset(ends)
+    return not own.issuperset(ends)
 
 
 def _part(block: _Block, first: int, last: int, known: _Known) -> Part | None:
@@ -293,8 +311,7 @@ def _part(block: _Block, first: int, last: int, known: _Known) -> Part | None:
         return None
     values = (block.before | surely_stored(before)) - known.shared
     read, kept = needed(statements), surely_stored(statements)
-    after = needed(block.body[last:], block.after)
-    made = after & stored(statements)
+    made = block.read_after(last) & stored(statements)
     if read & ((block.may | stored(before)) - values) or not made <= kept | values:
         return None
     passed = values - {"self"} if known.is_method else values

@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.decode.recording_file import load
+from compiler_lens.facts.measured.fix import NOT_DONE
 from compiler_lens.measure.fix import machine
 from compiler_lens.measure.fix.plan import BEGUN, ENDED, ERRORS, FORKS, OUTCOME, OUTPUT, RECORDING, Outcome, Plan
 from compiler_lens.recording.errors import RecordingFileError, UsageError
@@ -318,7 +319,7 @@ def _tail(file: Path) -> str:
 
 def _died(status: int | None, seconds: float) -> str:
     if status is None:
-        return f"not done after {seconds:g} s"
+        return f"{NOT_DONE} {seconds:.0f} s"
     if status < 0:
         return f"killed by {signal.Signals(-status).name}" if -status in set(signal.Signals) else f"signal {-status}"
     return f"it ended by itself, with exit status {status}"

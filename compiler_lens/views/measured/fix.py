@@ -383,7 +383,8 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
     for trial in fix.tried:
         results = trial.observed.results
         is_best = trial is fix.best
-        known = "raises" if trial.observed.error else _RESULTS[_differs(trial.observed)] or results.value
+        ended = "too long" if trial.observed.took_too_long else "raises"
+        known = ended if trial.observed.error else _RESULTS[_differs(trial.observed)] or results.value
         said = Span(known, _TONES[results])
         new = [offer for offer in trial.offers if offer.edit not in named]
         named.update(offer.edit for offer in new)
@@ -548,9 +549,8 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield from _not_quite_equal(best.observed)
     yield from _other_inputs(best.observed.others, fix.own_backend)
     if fix.is_unchecked:
-        yield paragraph(
-            "Not tried yet: other inputs than the program's own, and without torch.compile.", tone=Tone.WARN
-        )
+        others = "all other inputs, nor" if best.observed.others.same else "other inputs than the program's own, and"
+        yield paragraph(f"Not tried yet: {others} without torch.compile.", tone=Tone.WARN)
     if best.observed.printed:
         said = _other_words(best.observed.printed)
         may = "a time, or a count of what is compiled, may differ; a result must not"
@@ -577,13 +577,11 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         *_by_its_own(best.observed, fix.own_backend),
     )
     gain = f"{_gain(best, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
-    if not of_these:
-        gain, still = f"{gain} {still}".rstrip(), ""
-    yield paragraph(*coded(gain), tone=tone)
-    yield from of_these
     if still:
         yield paragraph(still, tone=tone)
-    yield from eager_blocks(fix, best.observed)
+        yield from eager_blocks(fix, best.observed)
+    yield paragraph(*coded(gain), tone=tone)
+    yield from of_these
     yield from _left_to_python(fix.first, best)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     in_python = any(isinstance(one.edit, (Apart, EndApart, Inside, Split)) for one in best.offers)  # raises nowhere

@@ -11,7 +11,7 @@ from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.each_call import AtEachCall
 from compiler_lens.facts.measured.edits import Edit
-from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager
+from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, StillEager, together
 from compiler_lens.facts.measured.in_python import function_of
 from compiler_lens.facts.measured.left import Came, Left, TriedFor, behind
 from compiler_lens.facts.overview.eager import Extent, Reason
@@ -35,6 +35,7 @@ _REASONS: Mapping[NotTriedBecause, str] = {
 }
 _CAME: Mapping[Came, str] = {
     Came.RAISES: "raises",
+    Came.TAKES_TOO_LONG: "was {error}, and ended: with a longer --within it may do",
     Came.RAISES_IN_BACKEND: "raises {error} past Dynamo, in what compiles its graphs",
     Came.RAISES_WITHOUT: "raises {error} without torch.compile",
     Came.RAISES_WITH_OTHERS: "raises {error} with other inputs",
@@ -56,7 +57,8 @@ _CAME: Mapping[Came, str] = {
 }
 # What came of a change that is wrong here.
 _REFUSED = frozenset((
-    Came.RAISES, Came.RAISES_IN_BACKEND, Came.RAISES_WITHOUT, Came.RAISES_WITH_OTHERS, Came.DIFFERS, Came.PRINTS_OTHERS,
+    Came.RAISES, Came.TAKES_TOO_LONG, Came.RAISES_IN_BACKEND,
+    Came.RAISES_WITHOUT, Came.RAISES_WITH_OTHERS, Came.DIFFERS, Came.PRINTS_OTHERS,
 ))  # fmt: skip
 _OF_TORCH = re.compile(r"\btorch(?:\.\w+)+")
 _DYNAMIC = "dynamic=True"
@@ -191,8 +193,14 @@ def _sketch(one: Left) -> tuple[str, ...]:
 
 
 def _tried(one: Left, numbers: Mapping[Edit, int]) -> str:
-    said = [f"change {numbers[tried.offer.edit]} {came(tried)}" for tried in one.offers if tried.offer.edit in numbers]
+    alike = grouped([tried for tried in one.offers if tried.offer.edit in numbers], came)
+    said = [_alike([numbers[tried.offer.edit] for tried in several], text) for text, several in alike.items()]
     return sentence(f"tried: {'; '.join(said)}") if said else ""
+
+
+def _alike(made: Sequence[int], text: str) -> str:
+    first, *others = made
+    return f"change {first} {text}{f' (so it is with {together(others)})' if others else ''}"
 
 
 def came(tried: TriedFor) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = "what asks for the number gets a tensor without dimensions, which prints as one, and which JSON does not take"
@@ -118,10 +118,10 @@ def _kept(site: Site, written: str, price: str) -> Rewrite | None:
     for call in calls_in(site.statement):
         match call:
             case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[], keywords=[]):
-                changes.append((call, f"{site.atom(inner)}{written}"))
+                changes.append((call, f"{site.atom(inner)}{written}{_copied(site, inner)}"))
             case ast.Call(func=ast.Name(id="float"), args=[inner], keywords=[]) if not _has_item(inner):
                 is_sure = site.is_tensor(inner)
-                (changes if is_sure else others).append((call, f"{site.atom(inner)}{written}"))
+                (changes if is_sure else others).append((call, f"{site.atom(inner)}{written}{_copied(site, inner)}"))
             case ast.Call(func=ast.Name(id="int" | "round" | "str" | "format" | "print")):
                 return None
     if not changes and len(others) == 1:  # torch says that one is
@@ -129,6 +129,14 @@ def _kept(site: Site, written: str, price: str) -> Rewrite | None:
     functions = list(_of_math(site, [node for node, _ in changes]))
     is_text = any(isinstance(n, (ast.JoinedStr, ast.Slice)) for n in ast.walk(site.statement))
     return None if is_text else site.edit([*changes, *functions], price + (_OF_MATH if functions else ""))
+
+
+def _copied(site: Site, tensor: ast.expr) -> str:
+    """Return what copies a tensor that others hold: a parameter has another value after the next step."""
+    value = site.value_of(tensor.id) if isinstance(tensor, ast.Name) else None
+    is_given = isinstance(tensor, ast.Name) and site.function is not None and tensor.id in parameters(site.function)
+    is_held = any(isinstance(one, (ast.Attribute, ast.Subscript)) for one in (tensor, value))
+    return ".clone()" if is_given or is_held else ""
 
 
 def _of_math(site: Site, numbers: Sequence[ast.AST]) -> Iterator[Change]:
