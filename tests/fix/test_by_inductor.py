@@ -7,13 +7,15 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.measure.fix.plan import ALL
-from compiler_lens.measure.fix.results import Kept, roughly_compared
+from compiler_lens.measure.fix.results import Keeper, Kept, roughly_compared
+from compiler_lens.measure.fix.running import _USED, _caches
 from compiler_lens.recording.model import Results
 
 # Inductor 2.13 makes `addmm` without `alpha` of these two, on a CPU.
@@ -138,3 +140,18 @@ def test_each_part_of_a_large_tensor_is_compared() -> None:
     kept, other = ([Kept("result", 0, 0, part) for part in side] for side in (parts, [*parts[:2], torch.tensor(3.0)]))
     assert roughly_compared(kept, kept) == (Results.EQUAL, None)
     assert roughly_compared(kept, other) == (Results.DIFFER, Difference("result", 0, 0, 2.0))
+
+
+def test_a_run_has_caches_that_no_ended_run_wrote_to(tmp_path: Path) -> None:
+    first, second = _caches(tmp_path), _caches(tmp_path)  # the first is still in use, or was ended
+    assert first != second
+    (second / _USED).rmdir()
+    assert _caches(tmp_path) == second
+
+
+def test_arrays_are_compared_by_their_elements() -> None:
+    keeper = Keeper()
+    keeper.keep("result", 0, [np.arange(3.0), np.array(0.5, dtype=np.float32), np.float64(0.5)])
+    table, *numbers = (one.value for one in keeper.kept)
+    assert torch.equal(table, torch.arange(3.0, dtype=torch.float64))
+    assert numbers == [0.5, 0.5]

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import importlib
 import importlib.util
+import itertools
 import os
 import random
 import sys
@@ -38,6 +39,7 @@ from compiler_lens.recording.model import Results
 
 _SEED = 0
 _MOST_RECOMPILES = 64
+_USED = "used"  # is in a folder of caches while a run uses it
 
 
 def may_fork() -> bool:
@@ -64,8 +66,10 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         backend = None if is_own else graphs.aot_eager if plan.is_aot else graphs.captured
         stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
         stack.enter_context(guards_untimed())
-        if plan.has_own_backend:
+        caches = _caches(plan.at.parent) if plan.has_own_backend else None
+        if caches:
             stack.enter_context(settings.inductor_draws_as_eager())
+            stack.enter_context(settings.caches_in(caches))
         if plan.with_others:  # each kind of inputs may be compiled by itself
             stack.enter_context(settings.dynamo_settings({"recompile_limit": _MOST_RECOMPILES}))
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
@@ -76,6 +80,8 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         def end(error: BaseException | None = None) -> None:
             outside.end()
             recorder.close()
+            if caches:
+                (caches / _USED).rmdir()
             _Run(plan, watch, observer, others, lines, log, outside, graphs).end(error)
 
         watch = Watch(plan.steps, end, others=others, lines=lines, is_noisy=plan.is_noisy, beside=plan.beside)
@@ -93,6 +99,20 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         except BaseException as raised:  # noqa: BLE001 -- also what ends a process: it is how the program ended
             error = raised
         end(error)
+
+
+def _caches(folder: Path) -> Path:
+    """Return a folder for torch's caches that no other run uses.
+
+    Nor one that was ended while it did: it may have left half a file there, which torch takes for a whole one.
+    """
+    for number in itertools.count():
+        caches = folder / f"caches-{number}"
+        caches.mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            (caches / _USED).mkdir()
+            return caches
+    raise AssertionError
 
 
 def _program(plan: Plan, make: Callable[[], tuple[Any, Any]] | None) -> None:
