@@ -22,6 +22,7 @@ from compiler_lens.facts.measured.endings import with_ending
 from compiler_lens.facts.measured.folded import asks_by_name
 from compiler_lens.facts.measured.marked_inside import Inside, with_inside
 from compiler_lens.facts.measured.parts import with_parts
+from compiler_lens.facts.measured.relatives import methods_of_relatives
 from compiler_lens.recording.source_text import first_line
 
 _MARKED = re.compile(r"(?:async )?def (?P<name>\w+)")
@@ -149,15 +150,24 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
     elif isinstance(edit, Along):
         new = with_numbers(text, edit)
     elif isinstance(edit, Apart):
-        new = with_parts(text, edit.name, edit.lines)
+        new = with_parts(text, edit.name, edit.lines, methods_of_relatives(texts, edit.name))
     elif isinstance(edit, EndApart):
         marked = _with_lines(text, edit.marked) if edit.marked else text
         new = with_ending(marked, edit.name, edit.begins) if marked else None
     else:
         new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
-    if new is not None and isinstance(edit, (Split, EndApart, Apart)) and logs(new, edit.name):
-        new = _with_setting(new, _LOGGING_APART) or new
+    if new is not None and isinstance(edit, (Split, EndApart, Apart)):
+        new = _with_name(new, text, edit, texts)
     return None if new is None or new == text or parsed(new) is None else {**texts, file: new}
+
+
+def _with_name(new: str, text: str, edit: Split | EndApart | Apart, texts: Texts) -> str | None:
+    """Return a text with a function divided; None where a class that shares its objects has a part's name already."""
+    inner = f"{edit.name.rpartition('.')[2]}{INNER}"
+    is_added = new.count(f"def {inner}(") > text.count(f"def {inner}(")
+    if is_added and inner in methods_of_relatives(texts, edit.name):
+        return None
+    return (_with_setting(new, _LOGGING_APART) or new) if logs(new, edit.name) else new
 
 
 def logs(text: str, name: str) -> bool:

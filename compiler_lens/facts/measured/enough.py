@@ -11,6 +11,7 @@ from compiler_lens.facts.measured.edits import Apart, EndApart, Lines, Split
 from compiler_lens.facts.measured.fix import Observed, Offer
 from compiler_lens.facts.measured.in_python import compiles_inside, is_most_lost, left_to_python, runs_less
 
+_LITTLE = 4  # operators in a graph: some 14 take as long eagerly as its launch does
 _MARKED = re.compile(r"\bdef (\w{1,200})\(")
 _RETURNS = re.compile(r"return [\w., ]{1,200}")
 
@@ -29,12 +30,17 @@ def not_worth(added: Sequence[Offer], now: Observed, before: Observed) -> NotWor
     if takes_too_much(added, now, before):
         return NotWorth.TAKES_TOO_MUCH
     marks = [offer for offer in added if offer.keeps_computed]
-    if left_to_python(added) and runs_less(added, now, before):
+    if left_to_python(added) and (runs_less(added, now, before) or _is_idle(now, before)):
         return NotWorth.RUNS_LESS
     if marks and not (now.is_half_of(before) or all(_is_whole(offer, now) for offer in marks)):
         return NotWorth.ENDS_TOO_LITTLE
     is_final = any(offer.is_final for offer in added)
     return NotWorth.MORE_OF_ELSE if is_final and not now.spares(before) else None
+
+
+def _is_idle(now: Observed, before: Observed) -> bool:
+    """Return whether what is compiled is so little that each launch takes longer than it spares."""
+    return now.launches > before.launches and now.operators < _LITTLE * now.launches
 
 
 def divides(offers: Iterable[Offer]) -> bool:

@@ -145,10 +145,11 @@ class InParts(Struct, frozen=True):
         return [""] if self.function.col_offset else ["", ""]
 
 
-def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
+def in_parts(text: str, name: str, lines: Collection[str], others: AbstractSet[str] = frozenset()) -> InParts | None:
     """Return a function, by its qualified name, in parts, of which none has one of some lines.
 
-    There may be no part at all: then all of it stays Python. None where it cannot be divided.
+    There may be no part at all: then all of it stays Python. None where it cannot be divided. `others` are names that
+    no part may have, beside those of the text.
     """
     text, kept = with_rounds(text, name, lines)
     tree = parsed(text) if "\r" not in text else None
@@ -170,7 +171,7 @@ def in_parts(text: str, name: str, lines: Collection[str]) -> InParts | None:
         return None
     begin = frozenset(parameters(function)) - known.shared
     parts = list(_parts(_Block(body, begin, begin, frozenset()), known))
-    names = list(islice(_free_names(tree, function.name), len(parts)))
+    names = list(islice(_free_names(tree, function.name, others), len(parts)))
     within = free(f"{function.name}{_PYTHON}", identifiers([tree])) if context else ""
     return InParts(site, function, parts, names, context, within)
 
@@ -203,8 +204,8 @@ def _is_divisible(function: ast.FunctionDef, context: ast.expr | None) -> bool:
     return may_be_two(other, also=(ast.Global,))
 
 
-def _free_names(tree: ast.Module, name: str) -> Iterator[str]:
-    base, used = name.partition(INNER)[0], identifiers([tree])
+def _free_names(tree: ast.Module, name: str, others: AbstractSet[str]) -> Iterator[str]:
+    base, used = name.partition(INNER)[0], identifiers([tree]) | others
     every = (f"{base}{INNER}{f'_{number}' if number > 1 else ''}" for number in count(1))
     return (one for one in every if one not in used)
 
@@ -339,9 +340,9 @@ def _is_for_later(one: ast.stmt) -> bool:
     return isinstance(one, ast.If) and any(called(call) == "is_compiling" for call in calls_in(one.test))
 
 
-def with_parts(text: str, name: str, lines: Collection[str]) -> str | None:
-    """Return a text in which a function is in parts; None where that cannot be done."""
-    found = in_parts(text, name, lines)
+def with_parts(text: str, name: str, lines: Collection[str], others: AbstractSet[str] = frozenset()) -> str | None:
+    """Return a text in which a function is in parts; None where that cannot be done: arguments as of `in_parts`."""
+    found = in_parts(text, name, lines, others)
     if found is None:
         return None
     written, function, context = found.site.text.split("\n"), found.function, found.context

@@ -9,6 +9,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.both import both_sides, continued, needless, reduced_sides, returned
 from compiler_lens.facts.breaks.rewrites.branches import branching, counted, guarded_branching
+from compiler_lens.facts.breaks.rewrites.causal import told_causal
 from compiler_lens.facts.breaks.rewrites.classes import each_class
 from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
@@ -131,6 +132,7 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
 }
 # The same, where no rewrite is known to be right.
 _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
+    (told_causal,),
     (looked_up,),
     (each_class,),
     (window,),
@@ -143,7 +145,8 @@ _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
 )
 _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
-        (needless, masked_list, both_sides, returned, continued, undone), (all_rounds,), (named_elements,), (shortcut,),
+        (told_causal,), (needless, masked_list, both_sides, returned, continued, undone), (all_rounds,),
+        (named_elements,), (shortcut,),
     ),
     "Dynamic shape operator": (
         (hardest,), (each_class,), (weighed,), (weighed_of_any_rank,), (weighed_and_filled,), (weighed_and_ones,),
