@@ -431,4 +431,5 @@ def test_a_branch_of_python_under_a_tensors_test_stays_one(is_training: bool, fi
     text = IMPUTED if is_training else IMPUTED.replace("__init__()\n", "__init__()\n        self.eval()\n")
     (better,) = (one for one in others(text, JUMP, "if missing.any()") if "_if" in one)
     assert "        if self.training:\n            seen_if = " in better
+    assert "        self.mean.copy_(torch.where(has_missing, mean_if, self.mean))" in better
     assert_alike(text, better, torch.tensor([[first, 2.0, 3.0], [4.0, 5.0, 6.0]]))

@@ -187,7 +187,7 @@ def test_what_is_read_where_a_round_is_left_early_is_given_back(leaves: str, giv
 @pytest.mark.parametrize(
     ("line", "is_taken"),
     [
-        ("y = x[t] * 2 + torch.sin(y)", True),
+        ("y = x[t] * 2 + torch.sin(y) * torch.cos(y)", True),
         ("y = (x[t] if t else y) * 2", False),
         ("x[t] = torch.sin(x[t]) * y + 1", False),
         ("y = y + x[t]; x.add_(1)", False),

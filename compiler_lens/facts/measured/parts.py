@@ -151,7 +151,16 @@ def in_parts(text: str, name: str, lines: Collection[str], others: AbstractSet[s
     There may be no part at all: then all of it stays Python. None where it cannot be divided. `others` are names that
     no part may have, beside those of the text.
     """
-    text, kept = with_rounds(text, name, lines)
+    rounds, kept = with_rounds(text, name, lines)
+    if rounds != text:
+        found = _in_parts(rounds, name, kept, others)
+        if found is not None and any(part.pad > found.deep for part in found.parts):
+            return found
+    return _in_parts(text, name, lines, others)
+
+
+def _in_parts(text: str, name: str, kept: Collection[str], others: AbstractSet[str]) -> InParts | None:
+    """Return a function in parts, with its text as it is."""
     tree = parsed(text) if "\r" not in text else None
     function = function_named(tree, name) if tree else None
     context = _context(function) if isinstance(function, ast.FunctionDef) else None

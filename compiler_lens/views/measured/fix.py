@@ -579,7 +579,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     gain = f"{_gain(best, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
     if still:
         yield paragraph(still, tone=tone)
-        yield from eager_blocks(fix, best.observed)
+    yield from eager_blocks(fix, best.observed)
     yield paragraph(*coded(gain), tone=tone)
     yield from of_these
     yield from _left_to_python(fix.first, best)

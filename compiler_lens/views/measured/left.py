@@ -200,7 +200,7 @@ def _tried(one: Left, numbers: Mapping[Edit, int]) -> str:
 
 def _alike(made: Sequence[int], text: str) -> str:
     first, *others = made
-    return f"change {first} {text}{f' (so it is with {together(others)})' if others else ''}"
+    return f"change {first} {text}{f' (likewise {together(others)})' if others else ''}"
 
 
 def came(tried: TriedFor) -> str:

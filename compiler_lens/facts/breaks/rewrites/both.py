@@ -439,10 +439,16 @@ def _assigned(site: Site, one: ast.stmt) -> _Assigned | None:  # noqa: PLR0911 -
                 return None
             return _Assigned([target], [_loaded(target), value], f"{{}} {OPERATORS[type(op)]} ({{}})")
         case ast.AugAssign(target=ast.Attribute() as target, op=op, value=value) if type(op) in OPERATORS:
-            return _Assigned([target], [target, value], f"{{}} {OPERATORS[type(op)]} ({{}})")
+            text = f"{{}} {OPERATORS[type(op)]} ({{}})"
+            return _Assigned([target], [target, value], text, is_in_place=_is_buffer(site, target))
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if dotted(target):
             return _in_place(site, target, name, call)
     return None
+
+
+def _is_buffer(site: Site, target: ast.Attribute) -> bool:
+    """Whether the file registers a buffer of an attribute's name: that is the same tensor before and after."""
+    return any(f"register_buffer({quote}{target.attr}{quote}" in site.text for quote in "\"'")
 
 
 def _loaded(target: ast.Name) -> ast.expr:
