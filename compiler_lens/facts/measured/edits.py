@@ -15,7 +15,7 @@ from compiler_lens.facts.breaks.rewrites.messages import LEVELS
 from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in
 from compiler_lens.facts.measured.along import Along, with_numbers
-from compiler_lens.facts.measured.bookkeeping import split
+from compiler_lens.facts.measured.bookkeeping import MARK, split
 from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.endings import with_ending
@@ -168,6 +168,13 @@ def _with_name(new: str, text: str, edit: Split | EndApart | Apart, texts: Texts
     if is_added and inner in methods_of_relatives(texts, edit.name):
         return None
     return (_with_setting(new, _LOGGING_APART) or new) if logs(new, edit.name) else new
+
+
+def without_logging_apart(texts: Texts) -> Texts:
+    """Return texts without what has torch pass over `logging`, where no function is passed over any more."""
+    if any(f".{MARK}" in text for text in texts.values()):
+        return texts
+    return {file: text.replace(f"{_LOGGING_APART}\n", "") for file, text in texts.items()}
 
 
 def logs(text: str, name: str) -> bool:

@@ -57,6 +57,7 @@ from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, m
 from compiler_lens.facts.measured.inside import inside
 from compiler_lens.facts.measured.kept import keeps, kept_in
 from compiler_lens.facts.measured.marked_inside import givings, inside_price
+from compiler_lens.facts.measured.marks_moved import ALSO_WHOLE, BREAKS_ITS_CALLER, LOGGING_PASSED_OVER, MARK_STAYS
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.powers import BY_OPERATOR, by_operator, pinned_at
@@ -286,12 +287,10 @@ def _inner_breaks(explained: Explanation, own: Ownership) -> Iterator[tuple[Brea
 
 
 _SPLIT = (
-    "`{name}` itself is Python then, at each call, also where `fullgraph=True` is asked for: it calls `{inner}`, which"
-    " is compiled, for what is computed, and its other lines run before and after that; compiled code that calls"
-    " `{name}` breaks its graph there, and cannot be exported whole"
+    f"`{{name}}` itself is Python then, at each call{ALSO_WHOLE}: it calls `{{inner}}`, which is compiled, for what is"
+    f" computed, and its other lines run before and after that{BREAKS_ITS_CALLER}"
 )
 _LEAVES = ", and is computed to its end before `{name}` asks whether to return early"
-_PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
 _COLLECTED = (
     "; what compiled code adds to lists, keeps of a number, says, or gives a method that keeps books, is there after"
     " the call, not within it, and nothing of a call whose compiled code raises; an error that this raises comes when"
@@ -330,7 +329,8 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
         lines: tuple[str, ...] = ()
         for code in dict.fromkeys(at.code.strip() for _, at in inner):
             lines = (*lines, code) if split(text, name, (*lines, code)) else lines
-        said = _SPLIT + (_LEAVES if leaves_early(text, name) else "") + (_PASSED_OVER if edits.logs(text, name) else "")
+        said = _SPLIT + (_LEAVES if leaves_early(text, name) else "")
+        said += LOGGING_PASSED_OVER if edits.logs(text, name) else ""
         asked = {at.code.strip() for _, at in inner if is_check(text, at.line)} & {*lines}
         set_up = {at.code.strip() for _, at in inner if sets_up(text, at.line)} & {*lines}
         price, inner_name = said + (_AHEAD if asked else ""), f"{name.rpartition('.')[2]}{INNER}"
@@ -397,7 +397,7 @@ _LAYERS = (
 )
 
 
-_CALLED = "; compiled code that calls `{name}` breaks its graph there, and cannot be exported whole"
+_CALLED = BREAKS_ITS_CALLER
 _ENDS_WITH = "; `{marked}` is Python as well, by your own mark, with all that it calls"
 
 
@@ -425,7 +425,7 @@ def _ends_at(
         said = _ENDS.format(name=name, line=begins, inner=inner)
         said += (_MOVED if found.moved else "") + (_LAYERS if found.has_layers else "")
         said += _ENDS_WITH.format(marked=mark.name) if mark else ""
-        said += (_PASSED_OVER if edits.logs(text, name) else "") + _CALLED.format(name=name)
+        said += (LOGGING_PASSED_OVER if edits.logs(text, name) else "") + _CALLED.format(name=name)
         edit = edits.EndApart(defined.file, name, code, mark.lines if mark else None)
         yield Offer(
             target, edit, said, is_last_resort=True, keeps_computed=True,
@@ -436,7 +436,6 @@ def _ends_at(
 _PARTS = "`{name}` is Python from now on: {what}"
 _BETWEEN = "each `…_computed` there is compiled by itself, the rest is not"
 _NOTHING_BETWEEN = "functions and modules of yours that are called there are compiled, each by itself"
-_MARK_STAYS = "; its `@torch.compile` stays, as it has what is called there compiled"
 
 
 def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling, own: Ownership) -> Iterator[Offer]:
@@ -456,7 +455,7 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
         if found is None:
             continue
         price = _PARTS.format(name=name, what=_BETWEEN if found.parts else _NOTHING_BETWEEN)
-        price += _MARK_STAYS if found.is_given else ""
+        price += MARK_STAYS if found.is_given else ""
         yield Offer(
             next(iter(lines.values())), edits.Apart(file, name, tuple(lines)), price, is_last_resort=True,
             keeps_computed=True, may_lose=frozenset((file, line) for line in stays(found, text)), is_final=True,

@@ -16,7 +16,7 @@ from compiler_lens.facts.breaks.rewrites.site import site_in
 from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.draws import draws_of_numpy
 from compiler_lens.facts.measured.each_call import at_each_call
-from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Texts
+from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts, without_logging_apart
 from compiler_lens.facts.measured.enums import compared_with_members
 from compiler_lens.facts.measured.fix import (
     Difference,
@@ -30,8 +30,9 @@ from compiler_lens.facts.measured.fix import (
     as_it_was,
     together,
 )
-from compiler_lens.facts.measured.in_python import is_mark
+from compiler_lens.facts.measured.in_python import NEARLY_ALL, is_mark
 from compiler_lens.facts.measured.marked_inside import Inside, as_written, without_around
+from compiler_lens.facts.measured.marks_moved import with_marks_moved
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import (
     Counted,
@@ -297,14 +298,22 @@ class _Runs:
     def _written(self, best: Trial | None) -> Trial | None:
         """Return a trial with the texts that the user is to have; None where these do not do what was tried."""
         texts = _as_written(best)
+        moved = _with_marks_moved(best, texts) if best and texts and not self._asked.steps else texts
+        if best and moved and moved != texts and (found := self._run_as_written(best, moved, NEARLY_ALL)):
+            return found
         if best is None or texts is None or texts == best.texts:
             return best if texts is not None else None
         if self._asked.steps:  # calls of what is given, which are fewer then
             return replace(best, texts=texts)
+        return self._run_as_written(best, texts)
+
+    def _run_as_written(self, best: Trial, texts: Texts, least: float = 0.0) -> Trial | None:
+        """Run texts as the user is to have them; None where that does not do what was tried, or less in graphs."""
         self._tell_of(best.offers, "as they are written")
         ended = self._processes.run(replace(self._plan(texts, best.offers), reference=""), self._longest)
         seen, of_trial = self._with_words(self._seen(ended), ended.printed, best.offers), best.observed
-        if seen.error or seen.results is Results.DIFFER or seen.cost > of_trial.cost:
+        is_less = seen.operators < least * of_trial.operators
+        if seen.error or seen.results is Results.DIFFER or seen.cost > of_trial.cost or is_less:
             return None
         # What is compared was given to torch.compile: it is not any more.
         kept = {name: getattr(of_trial, name) for name in _COMPARED}
@@ -704,6 +713,15 @@ def _as_written(best: Trial | None) -> Texts | None:
     for offer in best.offers if best else ():
         texts = as_written(offer.edit, texts) if texts and isinstance(offer.edit, Inside) else texts
     return texts
+
+
+def _with_marks_moved(best: Trial, texts: Texts) -> Texts:
+    """Return the same with torch.compile's marks on what is compiled, in place of on functions that are Python."""
+    for offer in best.offers:
+        edit = offer.edit
+        if isinstance(edit, Split | EndApart | Apart) and edit.file in texts:
+            texts = {**texts, edit.file: with_marks_moved(texts[edit.file], edit.name)}
+    return without_logging_apart(texts)
 
 
 def _with_best(found: Fix, written: Trial | None) -> Fix:

@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Setting, Split
@@ -26,6 +27,7 @@ from compiler_lens.facts.measured.fix import (
 from compiler_lens.facts.measured.in_python import compiles_inside, kept_from_graphs, left_to_python
 from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
 from compiler_lens.facts.measured.marked_inside import Inside
+from compiler_lens.facts.measured.marks_moved import is_moved, price_as_moved
 from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, OtherInputs, Sides, Untried, Way
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
@@ -649,12 +651,19 @@ def _checks(fix: Fix, best: Trial) -> Iterator[Block]:
     if not is_tried:
         yield from (paragraph(*coded(f"{said}: run the program with it first."), tone=Tone.WARN) for said in of_backend)
     apart = [offer for offer in best.offers if isinstance(offer.edit, Apart)]
-    prices = [*dict.fromkeys(one.price.rstrip(".") for one in best.offers if one.price and one not in apart)]
+    prices = [*dict.fromkeys(_price(one, best).rstrip(".") for one in best.offers if one.price and one not in apart)]
     if apart:
-        prices += [*_of_alike(apart), _OF_PARTS]
+        prices += [*_of_alike([replace(one, price=_price(one, best)) for one in apart]), _OF_PARTS]
     if prices := [*prices, *(of_backend if is_tried else ())]:
         yield line(quiet("Check before you use it:"))
         yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
+
+
+def _price(offer: Offer, best: Trial) -> str:
+    """Return what a change costs, as it is written: torch.compile's mark may stand on parts of a function."""
+    edit = offer.edit
+    is_divided = isinstance(edit, Split | EndApart | Apart) and is_moved(best.texts.get(edit.file, ""), edit.name)
+    return price_as_moved(offer.price, edit.name) if is_divided else offer.price
 
 
 def _of_alike(apart: Sequence[Offer]) -> Iterator[str]:
