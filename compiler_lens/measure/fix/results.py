@@ -278,7 +278,8 @@ def _unnamed(kept: Sequence[Kept]) -> Sequence[Kept]:
 def _rounding(reference: Sequence[Kept], noisy: Sequence[Kept]) -> Mapping[int, float]:
     """Return how far rounding alone may move numbers, by their places among all values; nothing if others differ.
 
-    What a program goes on with drifts, a little further in each call: parameters, and then all that comes of them.
+    What a program goes on with drifts, a little further in each call: parameters, and then all that comes of them. A
+    change may round otherwise in each call, and the other run does so once, before the first.
     """
     if len(reference) != len(noisy):
         return {}
@@ -289,7 +290,7 @@ def _rounding(reference: Sequence[Kept], noisy: Sequence[Kept]) -> Mapping[int, 
             return {}
         if moved is not None:
             most = math.inf if one.kind == "state" else _DRIFT * (_largest(one.value, 0 * one.value) or 0.0)
-            found[place] = min(_NOISE * moved, most)
+            found[place] = min(_NOISE * (1 + one.call) * moved, most)
     return found
 
 
