@@ -1085,3 +1085,43 @@ def test_a_loop_that_does_more_stays_where_it_is(old: str, new: str) -> None:
 )
 def test_a_number_of_the_objects_numbers_is_pythons(line: str, is_number: bool) -> None:
     assert is_of_numbers(ast.parse(line).body[0]) is is_number
+
+
+ANNEALED = dedent("""
+    import torch
+
+
+    class Model:
+        def __init__(self):
+            self.iteration, self.hits = 0, {"a": []}
+
+        def loss(self, x):
+            self.iteration += 1
+            y = torch.sin(x)
+            smoothing = 0.1 * max(0.0, 1 - self.iteration / 30)
+            loss = y.sum() * smoothing
+            with torch.no_grad():
+                self.hits["a"].append((y > 0).float().mean().item())
+            return loss
+""")
+
+
+def test_a_number_that_is_made_between_is_handed_in_and_books_without_gradients_come_last() -> None:
+    new = split(ANNEALED, "Model.loss")
+    assert new is not None
+    assert (
+        "smoothing = 0.1 * max(0.0, 1 - self.iteration / 30)\n        loss, kept = self.loss_computed(x, smoothing)"
+        in new
+    )
+    assert '        with torch.no_grad():\n            self.hits["a"].append(kept.item())\n        return loss\n' in new
+    before, after = loaded(ANNEALED).__dict__["Model"](), loaded(new).__dict__["Model"]()
+    for size in (1.0, -2.0):
+        torch.testing.assert_close(after.loss(torch.full((3,), size)), before.loss(torch.full((3,), size)))
+    assert after.__dict__ == before.__dict__
+
+
+def test_a_number_of_what_is_written_before_it_stays() -> None:
+    text = ANNEALED.replace("y = torch.sin(x)", "y = torch.sin(x)\n        self.iteration = len(x)")
+    new = split(text, "Model.loss")
+    assert new is not None
+    assert "smoothing = " in new.partition("def loss_computed")[2]

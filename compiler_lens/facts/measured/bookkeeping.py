@@ -148,7 +148,8 @@ def _told_apart(
         rest: list[ast.stmt] = [other for other in body[number + 1 :] if other in computing]
         rest += [returned] if returned and not _is_names(returned) else []
         is_text = number == 0 and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
-        if is_text or (not core and (one not in computing or is_of_numbers(one))):
+        is_number = one in computing and is_of_numbers(one) and not _writes_numbers(site, one, core)
+        if is_text or is_number or not (core or one in computing):
             before.append(one)
         elif one in computing:
             core.append(one)
@@ -206,6 +207,15 @@ def is_of_numbers(node: ast.stmt) -> bool:
     )
 
 
+def _writes_numbers(site: Site, node: ast.stmt, core: Sequence[ast.stmt]) -> bool:
+    """Return whether what a number of the object's numbers is computed of may be written in other statements."""
+    read = {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)} | stored([node])
+    reached = [one for one in come_to(site.text, core) if one is not site.function]
+    nodes = (n for one in (*core, *reached) for n in ast.walk(one))
+    return any(isinstance(n.ctx, ast.Store) and (getattr(n, "attr", "") in read or getattr(n, "id", "") in read)
+               for n in nodes if isinstance(n, (ast.Attribute, ast.Name)))  # fmt: skip
+
+
 def _returns(node: ast.stmt) -> bool:
     return any(isinstance(n, ast.Return) for n in ast.walk(node))
 
@@ -225,15 +235,21 @@ def _keeps_books(site: Site, node: ast.stmt) -> bool:
     match node:
         case ast.If(test=test, body=body, orelse=[]):
             return all(_asks_only(site, n) for n in ast.walk(test)) and all(_is_said(site, one) for one in body)
-        case ast.For(iter=gone_through, body=body, orelse=[]):
-            is_given = all(only_says(site, n) for n in ast.walk(gone_through))
-            return is_given and all(_keeps_books(site, one) and not _returns(one) for one in body)
+        case ast.With() | ast.For(orelse=[]):
+            return _begins_plainly(site, node) and all(_keeps_books(site, one) for one in node.body)
         case ast.Assign(targets=[ast.Name()], value=value):
             names = {dotted(call.func) for call in calls_in(value)}
             return _asks(value) and names <= _CLOCKS | _DRAWS | _OF_NUMBERS
         case ast.AugAssign(target=ast.Attribute() as target, value=value):
             return dotted(target).startswith("self.") and _is_number_for_books(site, value)
     return _is_said(site, node) or added(site, node) is not None or _may_be_called_later(site, node)
+
+
+def _begins_plainly(site: Site, node: ast.With | ast.For) -> bool:
+    """Return whether a block is one in which gradients are off, or goes through what is there."""
+    if isinstance(node, ast.For):
+        return all(only_says(site, n) for n in ast.walk(node.iter))
+    return all(called(one.context_expr) in _CONTEXTS for one in node.items)
 
 
 def _may_be_called_later(site: Site, node: ast.stmt) -> bool:
@@ -305,7 +321,7 @@ def _is_draw(call: ast.Call) -> bool:
 
 def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
     """Return whether a statement that keeps books does the same after some others."""
-    if isinstance(node, ast.For):
+    if isinstance(node, (ast.For, ast.With)):
         return _may_be_moved(node, rest) and all(_may_wait(site, one, rest) for one in node.body)
     if isinstance(node, ast.Assign) and _asks(node):  # a clock that is asked in between, a number of a series
         return False

@@ -133,6 +133,7 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
 # The same, where no rewrite is known to be right.
 _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
     (told_causal,),
+    (needless, both_sides, returned, continued),
     (looked_up,),
     (each_class,),
     (window,),

@@ -97,7 +97,8 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
     whole = _with_following(branch, following)
     # what the early return gives is what it was before the rest
     is_changed = early is not None and any(loads(early, name) for one in rest for name in syntax.stored(one))
-    side = _side(replace(site, statement=whole, following=()), rest, "else")
+    # where a value is returned, nobody reads a name after it
+    side = _side(replace(site, statement=whole, following=()), rest, "else", is_last=is_value)
     if side is None or not (side.names or is_value):
         return None
     asks = _named(site, branch.test)
@@ -343,6 +344,10 @@ def _is_there(site: Site, target: str) -> bool:
 
 def _named(site: Site, asked: ast.expr) -> str:
     mask = any_of(site, asked)
+    match asked:
+        case ast.Compare(left=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="sum")), ops=[ast.Eq()],
+                         comparators=[ast.Constant(value=0)]):  # fmt: skip
+            return site.free(f"no_{name}")
     return site.free(f"has_{mask.id}" if isinstance(mask, ast.Name) else "chosen")
 
 
@@ -364,13 +369,14 @@ class _Names(Struct):
     """Names for what a side assigns, in the making."""
 
     suffix: str
+    is_last: bool = False  # nothing of the function follows: names are as good as inner ones
     by_target: dict[str, str] = field(default_factory=dict)  # by the target's text: what holds it
     written: set[str] = field(default_factory=set)  # those that are changed in place
 
 
-def _side(site: Site, body: Sequence[ast.stmt], suffix: str) -> _Side | None:
+def _side(site: Site, body: Sequence[ast.stmt], suffix: str, *, is_last: bool = False) -> _Side | None:
     """Return a side's statements with names of their own for what is asked for after them."""
-    names = _Names(suffix)
+    names = _Names(suffix, is_last)
     lines = _lines(site, body, names)
     return None if lines is None else _Side(tuple(lines), names.by_target, frozenset(names.written))
 
@@ -407,14 +413,16 @@ def _line(site: Site, one: ast.stmt, names: _Names, *, always: bool) -> list[str
     found, known = _assigned(site, one), names.by_target
     if found is None or any(map(does_more, (call for part in found.parts for call in syntax.calls_in(part)))):
         return None
-    if always and found.are_numbers and not any(_is_inner(site, leaf) for leaf in found.leaves):  # these need no name
+    if (
+        always and not names.is_last and found.are_numbers and not any(_is_inner(site, leaf) for leaf in found.leaves)
+    ):  # these need no name
         known |= {site.source(x): site.source(part) for x, part in zip(found.leaves, found.parts, strict=True)}
         return []
     values = [site.source(part, [(n, known[dotted(n)]) for n in _outermost(part, known)]) for part in found.parts]
     targets = []
     for leaf in found.leaves:
         target = site.source(leaf)
-        if not _is_inner(site, leaf):
+        if not (_is_inner(site, leaf) or (names.is_last and isinstance(leaf, ast.Name))):
             if not _is_plain(leaf):
                 return None
             if found.is_in_place:
@@ -437,13 +445,17 @@ def _assigned(site: Site, one: ast.stmt) -> _Assigned | None:  # noqa: PLR0911 -
         case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value) if type(op) in OPERATORS:
             if site.function is None or name in syntax.parameters(site.function):  # the caller's changes with it
                 return None
-            return _Assigned([target], [_loaded(target), value], f"{{}} {OPERATORS[type(op)]} ({{}})")
+            return _Assigned([target], [_loaded(target), value], _added(op, value))
         case ast.AugAssign(target=ast.Attribute() as target, op=op, value=value) if type(op) in OPERATORS:
-            text = f"{{}} {OPERATORS[type(op)]} ({{}})"
-            return _Assigned([target], [target, value], text, is_in_place=_is_buffer(site, target))
+            return _Assigned([target], [target, value], _added(op, value), is_in_place=_is_buffer(site, target))
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if dotted(target):
             return _in_place(site, target, name, call)
     return None
+
+
+def _added(op: ast.operator, value: ast.expr) -> str:
+    is_one = isinstance(value, (ast.Name, ast.Attribute, ast.Constant, ast.Call, ast.Subscript))
+    return f"{{}} {OPERATORS[type(op)]} {'{}' if is_one else '({})'}"
 
 
 def _is_buffer(site: Site, target: ast.Attribute) -> bool:
