@@ -174,7 +174,10 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
     if compiles_inside(offers):  # what it leaves to Python needs no other change
         return [one for one in offers if not isinstance(one.edit, Inside)]
     if python := [one for one in offers if kept_from_graphs([one])]:
-        others = [one for one in offers if one not in python and (not is_rewrite(one) or is_kept_out(one, python))]
+        others = [
+            one for one in offers
+            if one not in python and (not is_rewrite(one) or is_kept_out(one, python) or _is_in_divided(one, python))
+        ]  # fmt: skip
         return [*python, *others] if len(offers) > 1 else ()
     if len(offers) < MANY:
         return offers if len(offers) > 1 else ()
@@ -182,6 +185,13 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
     kinds, is_split = {one.target.kind for one in wide}, any(isinstance(one.edit, (Split, EndApart)) for one in wide)
     says_less = [one for one in offers if one.may_say_less or one.defers] if is_split else []
     return [one for one in offers if one in wide or one in says_less or one.target.kind in kinds]
+
+
+def _is_in_divided(offer: Offer, others: Iterable[Offer]) -> bool:
+    """Whether a line that is mended stands in a function of which another change leaves the end to Python."""
+    name = offer.target.at.function.rpartition(".")[2] if offer.target.at else ""
+    ends = [one.edit for one in others if isinstance(one.edit, EndApart)]
+    return any(one.name.rpartition(".")[2] == name for one in ends)
 
 
 def is_rewrite(offer: Offer) -> bool:

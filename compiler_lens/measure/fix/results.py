@@ -34,6 +34,7 @@ _ROUNDING = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6,
 # What no rounding makes of a result, unless it grows from call to call.
 _ROUGH = frozenset({"result", "object"})
 _FAR, _NOTHING = 1e-2, 1e-5  # of the largest number in it, and for what is zero but for rounding
+_CALLS = 10  # a program that trains drifts apart by rounding: in so many calls by as much again
 _DRIFT = 1e-3  # of it: a result that another run, which only rounds otherwise, has otherwise, may drift as far
 _FEW_OTHERS = 0.02  # of whole numbers: indices of what is largest, say
 _SUM = 2.5e-5  # of the largest, of a sum of thousands of rows in float32, chosen or not
@@ -219,24 +220,25 @@ def _is_far(one: Kept, other: Kept) -> bool:
         return False
     mine, its = (side.value[0] if side.name and len(side.value) == 1 else side.value for side in (one, other))
     numbers = [_number(mine), _number(its)]
+    far = _FAR * (1 + one.call / _CALLS)
     if None not in numbers:
         is_whole = isinstance(mine, int) and isinstance(its, int)
         one_number, other_number = (torch.tensor([number], dtype=torch.float64) for number in numbers)
-        return _is_apart(one_number, other_number, is_whole=is_whole)
+        return _is_apart(one_number, other_number, far, is_whole=is_whole)
     if one.name or not (isinstance(mine, torch.Tensor) and isinstance(its, torch.Tensor)):
         return not one.name and bool(mine != its)
     is_whole = not (mine.is_floating_point() or mine.is_complex())
-    return mine.shape != its.shape or _is_apart(mine, its, is_whole=is_whole)
+    return mine.shape != its.shape or _is_apart(mine, its, far, is_whole=is_whole)
 
 
-def _is_apart(one: torch.Tensor, other: torch.Tensor, *, is_whole: bool) -> bool:
-    """Whether elements differ by more than a hundredth of the largest; of whole numbers more than a few, and by two."""
+def _is_apart(one: torch.Tensor, other: torch.Tensor, far: float, *, is_whole: bool) -> bool:
+    """Whether elements differ by more than a part of the largest; of whole numbers more than a few, and by two."""
     if not one.numel() or (is_whole and float((one != other).double().mean()) <= _FEW_OTHERS):
         return False
     dtype = torch.complex128 if one.is_complex() else torch.float64
     one, other = (torch.nan_to_num(side.to(dtype)) for side in (one, other))
     nothing = 1.0 if is_whole else _NOTHING
-    return bool((one - other).abs().max() > _FAR * other.abs().max() + nothing)
+    return bool((one - other).abs().max() > far * other.abs().max() + nothing)
 
 
 def _counts(kept: Sequence[Kept]) -> Counter[int]:
