@@ -551,8 +551,8 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield from _not_quite_equal(best.observed)
     yield from _other_inputs(best.observed.others, fix.own_backend)
     if fix.is_unchecked:
-        others = "all other inputs, nor" if best.observed.others.same else "other inputs than the program's own, and"
-        yield paragraph(f"Not tried yet: {others} without torch.compile.", tone=Tone.WARN)
+        which = "all other inputs, nor" if best.observed.others.same else "other inputs than the program's own, and"
+        yield paragraph(f"Not tried yet: {which} without torch.compile.", tone=Tone.WARN)
     if best.observed.printed:
         said = _other_words(best.observed.printed)
         may = "a time, or a count of what is compiled, may differ; a result must not"
@@ -662,8 +662,9 @@ def _checks(fix: Fix, best: Trial) -> Iterator[Block]:
 def _price(offer: Offer, best: Trial) -> str:
     """Return what a change costs, as it is written: torch.compile's mark may stand on parts of a function."""
     edit = offer.edit
-    is_divided = isinstance(edit, Split | EndApart | Apart) and is_moved(best.texts.get(edit.file, ""), edit.name)
-    return price_as_moved(offer.price, edit.name) if is_divided else offer.price
+    if isinstance(edit, Split | EndApart | Apart) and is_moved(best.texts.get(edit.file, ""), edit.name):
+        return price_as_moved(offer.price, edit.name)
+    return offer.price
 
 
 def _of_alike(apart: Sequence[Offer]) -> Iterator[str]:
