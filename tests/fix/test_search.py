@@ -918,3 +918,14 @@ def test_a_change_that_has_another_line_break_is_gone_on_from_where_that_can_be_
     more = replace(seen(3, B), targets=(B.target, C.target), launches=3)  # nothing is offered for the other one
     stuck = Program({"211": more})
     assert stuck.searched(replace(seen(1, A), launches=1)).best is None
+
+
+def test_without_a_look_at_what_takes_unknown_numbers_the_best_of_known_ones_is_told() -> None:
+    program = WithSetting({"s111": seen(1, B), "121": seen(2), "s121": seen(0)})
+    search = Search(seen(4, UNKNOWN, B), {"train.py": TEXT}, "train.py", program)
+    best = search.result().best
+    assert best is not None
+    assert UNKNOWN in best.offers
+    known = search.known_so_far().best
+    assert known is not None
+    assert known.offers == (B,)

@@ -150,6 +150,11 @@ class Search:
         is_unchecked = bool(best and looked_at and best.offers not in self._confirmed)
         return replace(self._found(best), is_unfinished=True, is_unchecked=is_unchecked)
 
+    def known_so_far(self) -> Fix:
+        """Return what is best of what was tried without settings that give unknown numbers, and try nothing more."""
+        self._set_aside(lambda trial: any(offer.gives_unknown for offer in trial.offers))
+        return self.so_far()
+
     def _pass_over_suspects(self) -> None:
         """Take it that no change helps, before it is looked at, that may be what made others give something else."""
         checked = [one for one in self._tried if one.offers in self._confirmed]

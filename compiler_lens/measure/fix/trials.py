@@ -64,6 +64,7 @@ _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, f
 
 # What speaks against changes with the own backend: what it raises, a call with other inputs, another result.
 Refused = str | OtherCall | Difference
+_UNSEEN = (NotCompiledBecause.BEGUN, NotCompiledBecause.ENDED, NotCompiledBecause.LATE)
 _BY_ITS_OWN: Mapping[str, bool] = {"has_own_backend": True, "is_rough": True}
 
 
@@ -281,7 +282,16 @@ class _Runs:
             enough = max(enough, self._enough_for(search) if isinstance(ended, OutOfTime) else 0)
             found = _unchecked_as_written(search.so_far())
             own = self._by_its_own_so_far(found.best)
+        if self._may_raise(found.best, own):
+            known = _unchecked_as_written(search.known_so_far())
+            if known.best:
+                found, own = known, self._by_its_own_so_far(known.best)
         return replace(found, own_backend=own, enough_within=enough)
+
+    def _may_raise(self, best: Trial | None, own: OwnBackend | None) -> bool:
+        """Whether Inductor was not seen to take numbers and sizes that the best leaves unknown."""
+        is_unseen = own is not None and own.because in _UNSEEN
+        return self._is_for_inductor and is_unseen and best is not None and any(o.gives_unknown for o in best.offers)
 
     def _enough_for(self, search: Search) -> int:
         near, _ = search.ahead
