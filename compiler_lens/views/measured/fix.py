@@ -584,7 +584,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield from eager_blocks(fix, best.observed)
     yield paragraph(*coded(gain), tone=tone)
     yield from of_these
-    yield from _left_to_python(fix.first, best)
+    yield from _left_to_python(fix, best)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     in_python = any(isinstance(one.edit, (Apart, EndApart, Inside, Split)) for one in best.offers)  # raises nowhere
     if after and after.graph_breaks == eager == 0 and not in_python:
@@ -595,11 +595,15 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
 
 
-def _left_to_python(first: Observed, best: Trial) -> Iterator[Block]:
+def _is_refused(seen: Observed) -> bool:
+    return seen.results is Results.DIFFER
+
+
+def _left_to_python(fix: Fix, best: Trial) -> Iterator[Block]:
     """Name the lines that broke graphs and stay, in functions that the changes keep in Python, and what to do there."""
     kept = [offer for offer in best.offers if offer.keeps_computed]
     found: dict[SourceLine, str] = {}
-    for finding in first.findings:
+    for finding in fix.first.findings:
         card = finding.evidence
         at = card.place if isinstance(card, BreakCard) else None
         if at and _is_there(at, best) and any(_stays(at, offer, best.observed) for offer in kept):
@@ -607,9 +611,13 @@ def _left_to_python(first: Observed, best: Trial) -> Iterator[Block]:
     if found:
         yield Gap()
         yield paragraph("Left to Python, so no graph breaks there any more; to have more compiled, mend by hand:")
-    for at, change in list(found.items())[:_LEFT_TO_PYTHON]:
-        yield line(At(at, Tone.STRONG), "  ", code(one_line(at.code, 120)), indent=2)
-        yield paragraph(*coded(change), indent=6, limit=3)
+    refused = {one.last[-1].target.at for one in fix.tried if one.observed.error or _is_refused(one.observed)}
+    shown = list(found.items())[:_LEFT_TO_PYTHON]
+    for change, lines in grouped(shown, lambda one: "" if one[0] in refused else one[1]).items():
+        for at, _ in lines:
+            yield line(At(at, Tone.STRONG), "  ", code(one_line(at.code, 120)), indent=2)
+        if change:
+            yield paragraph(*coded(change), indent=6, limit=3)
     if len(found) > _LEFT_TO_PYTHON:
         yield line(quiet(f"… {plural(len(found) - _LEFT_TO_PYTHON, 'more line')}"), indent=2)
 
