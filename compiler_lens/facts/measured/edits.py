@@ -157,11 +157,11 @@ def edited(edit: Edit, texts: Texts, script: str) -> Texts | None:
     else:
         new = _with_lines(text, edit) if isinstance(edit, Lines) else _with_setting(text, edit.code)
     if new is not None and isinstance(edit, (Split, EndApart, Apart)):
-        new = _with_name(new, text, edit, texts)
+        new = _divided(new, text, edit, texts)
     return None if new is None or new == text or parsed(new) is None else {**texts, file: new}
 
 
-def _with_name(new: str, text: str, edit: Split | EndApart | Apart, texts: Texts) -> str | None:
+def _divided(new: str, text: str, edit: Split | EndApart | Apart, texts: Texts) -> str | None:
     """Return a text with a function divided; None where a class that shares its objects has a part's name already."""
     inner = f"{edit.name.rpartition('.')[2]}{INNER}"
     is_added = new.count(f"def {inner}(") > text.count(f"def {inner}(")

@@ -348,9 +348,14 @@ class Trial(Struct, frozen=True):
     is_checked: bool = True  # it was looked at closer, or nobody asked for that
 
     @property
+    def gives_unknown(self) -> bool:
+        """Whether one of its settings gives numbers or sizes that torch does not know."""
+        return any(offer.gives_unknown for offer in self.offers)
+
+    @property
     def may_be_refused(self) -> bool:
         """Whether a backend may not take it: unknown numbers and sizes, and tensors in place of numbers."""
-        return self.observed.kept_tensors > 0 or any(offer.gives_unknown for offer in self.offers)
+        return self.observed.kept_tensors > 0 or self.gives_unknown
 
     @property
     def last(self) -> tuple[Offer, ...]:
@@ -380,6 +385,11 @@ class OwnBackend(Struct, frozen=True):
     def is_inductor(self) -> bool:
         """Whether the default backend is among them."""
         return any("inductor" in name for name in self.names)
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether nobody saw it compile to the end: it took too long, or was ended, or not begun."""
+        return self.because in {NotCompiledBecause.ENDED, NotCompiledBecause.BEGUN, NotCompiledBecause.LATE}
 
 
 class Otherwise(Struct, frozen=True):
@@ -416,8 +426,7 @@ class Fix(Struct, frozen=True):
         """Whether the best was looked at as closely as it is meant to be."""
         if self.best is None or not self.best.may_be_refused or self.own_backend is None:
             return not self.is_unchecked
-        ended = (NotCompiledBecause.ENDED, NotCompiledBecause.BEGUN, NotCompiledBecause.LATE)
-        return not (self.is_unchecked or self.own_backend.because in ended)
+        return not (self.is_unchecked or self.own_backend.is_unseen)
 
     @property
     def of_each(self) -> tuple[Tried, ...]:

@@ -226,7 +226,7 @@ def _refused(seen: Observed) -> tuple[Came | None, str]:  # noqa: PLR0911 -- one
 
 def _of_backend(fix: Fix) -> str:
     """Return what the program's own backend raised for settings that give unknown numbers: with it, all are refused."""
-    others = (one for one in fix.tried if any(offer.gives_unknown for offer in one.offers))
+    others = (one for one in fix.tried if one.gives_unknown)
     raised = (one.observed.difference.in_backend for one in others if one.observed.difference)
     return next(filter(None, raised), "")
 
@@ -257,6 +257,6 @@ def _not_helping(trial: Trial, before: Observed) -> Came:
     why = not_worth(trial.last, seen, before) if less or is_cheaper else None
     if why is not None:
         return Came(why.value)
-    if is_cheaper and any(offer.gives_unknown for offer in trial.offers):
+    if is_cheaper and trial.gives_unknown:
         return Came.RAISES_IN_BACKEND  # in the last run: with what was tried there, the others are refused, too
     return Came.NOT_COMPARED if is_cheaper and seen.results is Results.UNKNOWN else Came.NO_GAIN

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
@@ -18,7 +18,6 @@ from compiler_lens.facts.measured.reached import free, identifiers
 
 _GROWS = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefault", "update"})
 _SOMETIMES = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_Before = dict[int, list[str]]  # lines, by the number of what they stand before
 _Parts = list[tuple[ast.expr, str]]  # of a line, with what to write for each
 
 
@@ -27,6 +26,34 @@ class _Loop(Struct, frozen=True):
 
     node: ast.For | ast.While
     simple: Sequence[ast.stmt]
+
+
+class _Writing(Struct):
+    """The lines of a file, as they are being written."""
+
+    lines: list[str]
+    names: set[str]  # that are used in it
+    kept: list[str]  # lines that stay, without blanks around
+    before: dict[int, list[str]] = field(default_factory=dict)  # others that stay, by the number of what follows
+    after: dict[int, list[str]] = field(default_factory=dict)
+
+    def named(self, name: str) -> str:
+        """Return a name like another, which is used from now on."""
+        new = free(name, self.names)
+        self.names.add(new)
+        return new
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        every = ((*self.before.get(at, ()), line, *self.after.get(at, ())) for at, line in enumerate(self.lines))
+        return "\n".join(line for several in every for line in several)
+
+    @property
+    def staying(self) -> Sequence[str]:
+        """All lines that stay, without blanks around."""
+        added = (line for several in (*self.before.values(), *self.after.values()) for line in several)
+        return [*self.kept, *(line.strip() for line in added)]
 
 
 def with_rounds(text: str, name: str, lines: Collection[str]) -> tuple[str, Collection[str]]:
@@ -41,58 +68,50 @@ def with_rounds(text: str, name: str, lines: Collection[str]) -> tuple[str, Coll
     function = function_named(tree, name) if tree else None
     if tree is None or function is None:
         return text, lines
-    written, names = text.split("\n"), set(identifiers([tree]))
-    before: _Before = {}  # lines that stay
-    after: dict[int, list[str]] = {}
-    kept = list(lines)
-    for loop in _entered(function, written, lines):
-        taken = _taken(loop, names, written) if isinstance(loop.node, ast.For) else {}
-        pad = " " * loop.node.body[0].col_offset
-        for old, (new, nodes) in taken.items():
-            before.setdefault(nodes[0].lineno - 1, []).append(f"{pad}{new} = {old}")
-        changes = [(node, new) for new, nodes in taken.values() for node in nodes]
-        for one in loop.simple:
-            number, pad = one.lineno - 1, " " * one.col_offset
-            own = [change for change in changes if change[0].lineno == one.lineno]
-            value = _handed_on(one, loop)
-            if value is None and own:
-                written[number] = f"{pad}{_changed(written, one, own)}"
-            elif isinstance(value, (ast.Name, ast.Constant)):
-                kept.append(written[number].strip())
-            elif value is not None:
-                new = free(f"{_base(one)}_next", names)
-                names.add(new)
-                after[number] = [f"{pad}{_changed(written, one, [(value, new)])}"]
-                written[number] = f"{pad}{new} = {_changed(written, value, own)}"
-        _stacked(function, loop, written, names, before, kept)
-    every = ((*before.get(at, ()), line, *after.get(at, ())) for at, line in enumerate(written))
-    kept += [line.strip() for several in (*before.values(), *after.values()) for line in several]
-    return "\n".join(line for several in every for line in several), kept
+    new = _Writing(text.split("\n"), set(identifiers([tree])), list(lines))
+    for loop in _entered(function, new.lines, lines):
+        _write_rounds(loop, new)
+        _write_stacks(function, loop, new)
+    return new.text, new.staying
 
 
-def _stacked(  # noqa: PLR0913, PLR0917 -- what is being written
-    function: ast.AST, loop: _Loop, written: list[str], names: set[str], before: _Before, kept: list[str]
-) -> None:
+def _write_rounds(loop: _Loop, new: _Writing) -> None:
+    """Have Python take what a round takes by its number, and keep what it makes."""
+    taken = _taken(loop, new)
+    pad = " " * loop.node.body[0].col_offset
+    for old, (name, nodes) in taken.items():
+        new.before.setdefault(nodes[0].lineno - 1, []).append(f"{pad}{name} = {old}")
+    changes = [(node, name) for name, nodes in taken.values() for node in nodes]
+    for one in loop.simple:
+        number, pad = one.lineno - 1, " " * one.col_offset
+        own = [change for change in changes if change[0].lineno == one.lineno]
+        value = _handed_on(one, loop)
+        if value is None and own:
+            new.lines[number] = f"{pad}{_changed(new.lines, one, own)}"
+        elif isinstance(value, (ast.Name, ast.Constant)):
+            new.kept.append(new.lines[number].strip())
+        elif value is not None:
+            name = new.named(f"{_base(one)}_next")
+            new.after[number] = [f"{pad}{_changed(new.lines, one, [(value, name)])}"]
+            new.lines[number] = f"{pad}{name} = {_changed(new.lines, value, own)}"
+
+
+def _write_stacks(function: ast.AST, loop: _Loop, new: _Writing) -> None:
     """Have Python stack what rounds have added to a list: with each other length, what gets it is compiled again."""
     grown = {_base(one) for one in loop.simple if isinstance(one, ast.Expr) and grows(one)}
     last = loop.node.end_lineno or 0
     body = function.body if isinstance(function, ast.FunctionDef) else ()
-    for one in (one for one in _simple(body, written) if one.lineno > last):
+    for one in (one for one in _simple(body, new.lines) if one.lineno > last):
+        number, pad = one.lineno - 1, " " * one.col_offset
         calls = [n for n in _always(one) if isinstance(n, ast.Call) and _stacks(n, grown)]
         value = getattr(one, "value", None)
         values = value.elts if isinstance(value, ast.Tuple) else [value]
         if calls and isinstance(one, ast.Assign) and all(node in calls for node in values):
-            kept.append(written[one.lineno - 1].strip())
-            continue
-        changes: _Parts = []
-        pad = " " * one.col_offset
-        for call in calls if one.lineno - 1 not in before else ():
-            new = free(f"{_base(call.args[0])}_all", names)
-            names.add(new)
-            changes.append((call, new))
-            before.setdefault(one.lineno - 1, []).append(f"{pad}{new} = {_text(written, call)}")
-        if changes:
-            written[one.lineno - 1] = f"{pad}{_changed(written, one, changes)}"
+            new.kept.append(new.lines[number].strip())
+        elif calls and number not in new.before:
+            changes: _Parts = [(call, new.named(f"{_base(call.args[0])}_all")) for call in calls]
+            new.before[number] = [f"{pad}{name} = {_text(new.lines, call)}" for call, name in changes]
+            new.lines[number] = f"{pad}{_changed(new.lines, one, changes)}"
 
 
 def _stacks(call: ast.Call, grown: Collection[str]) -> bool:
@@ -102,10 +121,8 @@ def _stacks(call: ast.Call, grown: Collection[str]) -> bool:
 
 def grows(one: ast.stmt) -> bool:
     """Return whether a statement adds to what is longer in each round then."""
-    owners = (
-        call.func.value for call in calls_in(one) if called(call) in _GROWS and isinstance(call.func, ast.Attribute)
-    )
-    return any(dotted(owner) for owner in owners)
+    methods = (call.func for call in calls_in(one) if called(call) in _GROWS)
+    return any(isinstance(method, ast.Attribute) and dotted(method.value) for method in methods)
 
 
 def _entered(function: ast.AST, written: Sequence[str], lines: Collection[str]) -> Iterator[_Loop]:
@@ -142,7 +159,7 @@ def _changed(written: Sequence[str], node: ast.stmt | ast.expr, changes: _Parts)
     return found.decode()
 
 
-def _taken(loop: _Loop, names: set[str], written: Sequence[str]) -> dict[str, tuple[str, list[ast.expr]]]:
+def _taken(loop: _Loop, new: _Writing) -> dict[str, tuple[str, list[ast.expr]]]:
     """Return what a round takes by its number, `x[t]`, by its text, with a name for it and where it stands."""
     match loop.node:
         case ast.For(target=ast.Name(id=number), iter=ast.Call(func=ast.Name(id="range"))):
@@ -153,11 +170,9 @@ def _taken(loop: _Loop, names: set[str], written: Sequence[str]) -> dict[str, tu
     found: dict[str, tuple[str, list[ast.expr]]] = {}
     for node in (n for one in loop.simple if one in loop.node.body for n in _always(one)):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and _is_by(node, number, changed):
-            text = _text(written, node)
+            text = _text(new.lines, node)
             if text not in found:
-                new = free(f"{_base(node)}_{number}", names)
-                names.add(new)
-                found[text] = (new, [])
+                found[text] = (new.named(f"{_base(node)}_{number}"), [])
             found[text][1].append(node)
     return found
 

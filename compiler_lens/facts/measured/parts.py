@@ -266,11 +266,13 @@ def _blocks(block: _Block, at: int) -> Iterator[_Block]:
     may = block.may | stored(block.body[: at + 1])
     after = block.read_after(at + 1)
     match one:
-        case ast.For() | ast.While():
-            targets = stored([one.target]) if isinstance(one, ast.For) else frozenset[str]()
-            test = frozenset[str]() if isinstance(one, ast.For) else loaded([one.test])
-            again = (needed(one.body) - targets) | test | needed(one.orelse, after) | after
-            yield _Block(one.body, before | targets, may, again, again, is_round=True)
+        case ast.For(target=target, body=body):
+            targets = stored([target])
+            again = (needed(body) - targets) | needed(one.orelse, after) | after
+            yield _Block(body, before | targets, may, again, again, is_round=True)
+        case ast.While(test=test, body=body):
+            again = needed(body) | loaded([test]) | needed(one.orelse, after) | after
+            yield _Block(body, before, may, again, again, is_round=True)
         case ast.If():
             for body in (one.body, one.orelse):
                 yield replace(block, body=body, before=before, may=may, after=after)

@@ -80,8 +80,7 @@ def compiles_more(best: Trial, helping: Iterable[Trial], *, may_be_unknown: bool
     now = best.observed
     for one in helping if compiles_inside(best.offers) else ():
         seen = one.observed
-        is_unknown = any(offer.gives_unknown for offer in one.offers)
-        takes = is_unknown is not may_be_unknown or any(isinstance(offer.edit, Apart) for offer in one.offers)
+        takes = one.gives_unknown is not may_be_unknown or any(isinstance(offer.edit, Apart) for offer in one.offers)
         is_more = seen.operators >= CLEARLY * now.operators and seen.launches <= now.launches
         is_as_good = not (seen.is_cut or seen.at_each_call) and (seen.hurts or 0) <= (now.hurts or 0)
         if is_more and is_as_good and not takes:
@@ -110,12 +109,14 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
 
 def unrolls_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
     """Yield what compiles the rounds of loops, where a trial compiles one large graph for each number of them."""
-    now = best.observed
-    for one in helping if now.unrolled else ():
-        seen = one.observed
-        is_as_whole = seen.eager_sooner_or_later <= now.eager_sooner_or_later and seen.cuts <= now.cuts
-        if not seen.unrolled and is_as_whole and seen.operators >= _NEARLY_ENOUGH * now.operators:
-            yield one
+    return (one for one in helping if compiles_rounds(one.observed, best.observed))
+
+
+def compiles_rounds(now: Observed, before: Observed) -> bool:
+    """Return whether rounds of loops are compiled, nearly all of what ran in graphs of whole loops."""
+    is_as_whole = now.eager_sooner_or_later <= before.eager_sooner_or_later and now.cuts <= before.cuts
+    is_as_much = now.operators >= _NEARLY_ENOUGH * before.operators
+    return bool(before.unrolled) and not now.unrolled and is_as_whole and is_as_much
 
 
 def is_enough(found: Observed, first: Observed) -> bool:

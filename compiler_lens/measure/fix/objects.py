@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from compiler_lens.measure.fix.results import exact
+from compiler_lens.measure.fix.results import exact, is_array
 from compiler_lens.measure.sandbox.state import is_foreign, names_in
 from compiler_lens.recording.own_files import is_own
 
@@ -103,7 +103,7 @@ def _of_object(path: str, value: Any) -> Iterator[Named]:
         yield from ((path, part) for part in (value.func, value.args, value.keywords))
     elif isinstance(value, type):
         yield from _of_class(value)
-    elif (type(value).__module__, type(value).__name__) == ("numpy", "ndarray"):
+    elif is_array(value):
         yield path, str(value.tolist())
     elif isinstance(value, types.SimpleNamespace) or is_foreign(type(value)):
         yield from ((f"{path}.{name}", one) for name, one in _attributes(value))

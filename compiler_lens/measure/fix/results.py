@@ -82,7 +82,7 @@ class Keeper:
                 self.kept.append(Kept(kind, call, 0, self._parts(value), inputs, name))
 
     def _parts(self, value: Any) -> list[Any]:
-        if _is_array(value) and value.ndim and value.dtype.kind in "biufc":
+        if is_array(value) and value.ndim and value.dtype.kind in "biufc":
             value = torch.tensor(value.tolist(), dtype=torch.float64 if value.dtype.kind == "f" else None)
         if not isinstance(value, torch.Tensor) or torch.nn.parameter.is_lazy(value):
             value = exact(value)
@@ -109,7 +109,7 @@ def _parts(tensor: torch.Tensor) -> list[Any]:
 
 def exact(value: Any) -> Any:
     """Return a number of NumPy's, or one or a text of a class of its own, as Python's: others are not read again."""
-    if _is_numpys(value) or (_is_array(value) and not value.ndim):
+    if _is_numpys(value) or (is_array(value) and not value.ndim):
         value = value.item()
     made = ((bool, bool), (int, int.__int__), (float, float.__float__), (complex, complex), (str, str.__str__))
     make = next((make for kind, make in made if isinstance(value, kind)), None)
@@ -121,7 +121,8 @@ def _is_numpys(value: Any) -> bool:
     return any((kind.__module__, kind.__name__) == ("numpy", "generic") for kind in type(value).__mro__)
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of NumPy's, which need not be there."""
     return (type(value).__module__, type(value).__name__) == ("numpy", "ndarray")
 
 

@@ -28,6 +28,7 @@ from compiler_lens.measure.fix.choices import (
     State,
     compiles_beyond,
     compiles_more,
+    compiles_rounds,
     defines,
     doubtful,
     fewer,
@@ -55,7 +56,6 @@ from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
 _MOST_DEEPER = 2  # changes of a round that are gone on from, though more breaks with them
-_ROUNDS = 0.8  # of the operators of loops in whole: so many must run in rounds that are compiled
 _DEEPEST = 4  # functions that call one another and are divided one after the other
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
@@ -152,7 +152,7 @@ class Search:
 
     def known_so_far(self) -> Fix:
         """Return what is best of what was tried without settings that give unknown numbers, and try nothing more."""
-        self._set_aside(lambda trial: any(offer.gives_unknown for offer in trial.offers))
+        self._set_aside(lambda trial: trial.gives_unknown)
         return self.so_far()
 
     def _pass_over_suspects(self) -> None:
@@ -207,9 +207,9 @@ class Search:
         refused = self._shown or self._best()
         if refused is not None and refused.observed.is_told_ahead:  # what it was before may do
             self._failed |= {one.edit for one in refused.last}
-        elif refused is None or any(offer.gives_unknown for offer in refused.offers):
+        elif refused is None or refused.gives_unknown:
             self._refuses_unknown = True
-            self._set_aside(lambda trial: any(offer.gives_unknown for offer in trial.offers))
+            self._set_aside(lambda trial: trial.gives_unknown)
         else:  # results that are tensors: of the same memory as others, as it seems
             tensors = {one.edit for one in refused.offers if is_rewrite(one) and ".detach()" in one.code}
             self._failed |= tensors
@@ -545,16 +545,12 @@ class Search:
         added = [one for one in state.offers if one not in begin.offers]
         is_kept = bool(added) and self._is_worth_it(added, state.observed, begin.observed)
         is_less = is_kept and state.observed.whole_cost < before.whole_cost
-        if not is_less and not (added and self._has_rounds(state.observed, before)):
+        is_right = state.observed.results is Results.EQUAL
+        if not is_less and not (added and is_right and compiles_rounds(state.observed, before)):
             return False
         place = self._place(state.offers)
         self._tried[place] = replace(self._tried[place], helps=True)
         return True
-
-    def _has_rounds(self, now: Observed, before: Observed) -> bool:
-        """Return whether rounds of loops are compiled, where whole loops were."""
-        is_as_whole = now.cuts <= before.cuts and now.operators >= _ROUNDS * before.operators
-        return bool(before.unrolled) and not now.unrolled and now.results is Results.EQUAL and is_as_whole
 
     def _in_parts(self, begin: State) -> State:
         """Divide functions, then those that break as they now stand apart, as far as that gives the same."""

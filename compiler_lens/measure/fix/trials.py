@@ -64,7 +64,6 @@ _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, f
 
 # What speaks against changes with the own backend: what it raises, a call with other inputs, another result.
 Refused = str | OtherCall | Difference
-_UNSEEN = (NotCompiledBecause.BEGUN, NotCompiledBecause.ENDED, NotCompiledBecause.LATE)
 _BY_ITS_OWN: Mapping[str, bool] = {"has_own_backend": True, "is_rough": True}
 
 
@@ -290,8 +289,8 @@ class _Runs:
 
     def _may_raise(self, best: Trial | None, own: OwnBackend | None) -> bool:
         """Whether Inductor was not seen to take numbers and sizes that the best leaves unknown."""
-        is_unseen = own is not None and own.because in _UNSEEN
-        return self._is_for_inductor and is_unseen and best is not None and any(o.gives_unknown for o in best.offers)
+        is_unseen = own is not None and own.is_unseen
+        return self._is_for_inductor and is_unseen and best is not None and best.gives_unknown
 
     def _enough_for(self, search: Search) -> int:
         near, _ = search.ahead

@@ -595,10 +595,6 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
 
 
-def _is_refused(seen: Observed) -> bool:
-    return seen.results is Results.DIFFER
-
-
 def _left_to_python(fix: Fix, best: Trial) -> Iterator[Block]:
     """Name the lines that broke graphs and stay, in functions that the changes keep in Python, and what to do there."""
     kept = [offer for offer in best.offers if offer.keeps_computed]
@@ -611,7 +607,9 @@ def _left_to_python(fix: Fix, best: Trial) -> Iterator[Block]:
     if found:
         yield Gap()
         yield paragraph("Left to Python, so no graph breaks there any more; to have more compiled, mend by hand:")
-    refused = {one.last[-1].target.at for one in fix.tried if one.observed.error or _is_refused(one.observed)}
+    refused = {
+        one.last[-1].target.at for one in fix.tried if one.observed.error or one.observed.results is Results.DIFFER
+    }
     shown = list(found.items())[:_LEFT_TO_PYTHON]
     for change, lines in grouped(shown, lambda one: "" if one[0] in refused else one[1]).items():
         for at, _ in lines:

@@ -15,7 +15,7 @@ from compiler_lens.facts.breaks.rewrites.branches import tensor_test
 from compiler_lens.facts.breaks.rewrites.calls import said_by
 from compiler_lens.facts.breaks.rewrites.groups import stays_in
 from compiler_lens.facts.breaks.rewrites.nothing import any_of, is_on_a_count
-from compiler_lens.facts.breaks.rewrites.site import Site
+from compiler_lens.facts.breaks.rewrites.site import Change, Site
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads
 from compiler_lens.recording.model import BreakCause
 
@@ -121,7 +121,7 @@ def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 
 def _finite(site: Site, value: ast.expr, test: ast.expr, asks: str, names: dict[str, str]) -> str:
     """Return a value that divides by nothing that a test asked for: where it is true, the gradient would be nan."""
     asked = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
-    changes = [(n, names[dotted(n)]) for n in _outermost(value, names)]
+    changes = _by_names(value, names)
     for node in ast.walk(value):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             by = node.right
@@ -395,7 +395,7 @@ def _lines(site: Site, body: Sequence[ast.stmt], names: _Names, *, always: bool 
 def _branched(site: Site, one: ast.If, names: _Names) -> list[str] | None:
     """Return a branch of Python's own, before which what it assigns has the value that it had."""
     before = dict(names.by_target)
-    test = site.source(one.test, [(n, before[dotted(n)]) for n in _outermost(one.test, before)])
+    test = site.source(one.test, _by_names(one.test, before))
     body = _lines(site, one.body, names, always=False)
     orelse = _lines(site, one.orelse, names, always=False)
     new = [target for target in names.by_target if target not in before]
@@ -418,7 +418,7 @@ def _line(site: Site, one: ast.stmt, names: _Names, *, always: bool) -> list[str
     ):  # these need no name
         known |= {site.source(x): site.source(part) for x, part in zip(found.leaves, found.parts, strict=True)}
         return []
-    values = [site.source(part, [(n, known[dotted(n)]) for n in _outermost(part, known)]) for part in found.parts]
+    values = [site.source(part, _by_names(part, known)) for part in found.parts]
     targets = []
     for leaf in found.leaves:
         target = site.source(leaf)
@@ -483,6 +483,11 @@ def _in_place(site: Site, target: ast.expr, name: str, call: ast.Call) -> _Assig
     return _Assigned(
         [target], [target, *args, *(k.value for k in words)], f"{{}}.{name[:-1]}({given})", is_in_place=True
     )
+
+
+def _by_names(node: ast.AST, names: dict[str, str]) -> list[Change]:
+    """Return the changes that read names of a side's own in place of what they hold."""
+    return [(one, names[dotted(one)]) for one in _outermost(node, names)]
 
 
 def _outermost(node: ast.AST, names: dict[str, str]) -> Iterator[ast.expr]:
