@@ -559,11 +559,8 @@ def _written(  # noqa: C901, PLR0915 -- one text, from top to bottom
     gives += [*outputs, *(one.name if one.is_early else one.code for one in extra)]
     takes = [*([result] if result else []), *outputs, *(one.name for one in extra)]
     inner = f"{function.name}{INNER}"
-    if (
-        is_taken(site.text, inner)
-        or is_borrowed(site.text, function.name)
-        or in_class != ("." in name_at(site.text, function.lineno))
-    ):
+    name = name_at(site.text, function.lineno)
+    if is_taken(site.text, inner, name) or is_borrowed(site.text, function.name) or in_class != ("." in name):
         return None
     pad, deep = lines[function.lineno - 1][: function.col_offset], " " * function.body[0].col_offset
     call = f"{'self.' if in_class else ''}{inner}({', '.join([*inputs, *(code for _, code in reads.values())])})"

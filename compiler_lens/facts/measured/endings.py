@@ -196,7 +196,7 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     site, function, inner = found.site, found.function, f"{found.function.name}{INNER}"
     own = parameters(function)
     in_class = own[:1] == ("self",)
-    if is_taken(text, inner) or is_borrowed(text, function.name) or in_class != ("." in name):
+    if is_taken(text, inner, name) or is_borrowed(text, function.name) or in_class != ("." in name):
         return None
     lines = site.text.split("\n")
     used = {*_names([*_nodes(found.core), *_nodes(found.moved)], ast.Load), *found.outputs}

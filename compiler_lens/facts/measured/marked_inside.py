@@ -24,7 +24,7 @@ _PASSED_OVER = "compiler.disable"
 # Of a function that torch.compile is given, `torch.compiler.disable` is taken off again: here it sees another one.
 _AROUND = "@(lambda function: lambda *args, **kwargs: function(*args, **kwargs))"
 _CALLING = "lambda *args, **kwargs: {}(*args, **kwargs)"
-_COMPILE = "torch.compile"
+COMPILE = "torch.compile"
 _TORCH = "{torch}"  # in a mark: what torch is called in its file
 _GIVES = f"@{_TORCH}.compile"
 _Texts = Mapping[str, str]
@@ -142,7 +142,7 @@ def _is_passed_over(one: Compilation, known: Sources, texts: _Texts) -> bool:
 
 def is_given(mark: ast.expr) -> bool:
     """Return whether a mark gives its function to torch.compile."""
-    return dotted(mark.func if isinstance(mark, ast.Call) else mark) == _COMPILE
+    return dotted(mark.func if isinstance(mark, ast.Call) else mark) == COMPILE
 
 
 def givings(text: str) -> int:
@@ -151,7 +151,7 @@ def givings(text: str) -> int:
     nodes = list(ast.walk(tree)) if tree else []
     marks = [mark for node in nodes if isinstance(node, ast.FunctionDef) for mark in node.decorator_list]
     given = {(one.lineno, one.col_offset) for one in marks if is_given(one)}
-    calls = [node for node in nodes if isinstance(node, ast.Call) and dotted(node.func) == _COMPILE]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and dotted(node.func) == COMPILE]
     return len(given | {(one.lineno, one.col_offset) for one in calls})
 
 
@@ -199,10 +199,10 @@ def _replaced(edit: Inside, texts: _Texts, before: str, after: str) -> _Texts | 
         return None
     line = text[: text.index(before)].count("\n") + 1
     new = text.replace(before, after or "None")
-    return {**texts, edit.site: _without_idle(new, line)}
+    return {**texts, edit.site: without_idle(new, line)}
 
 
-def _without_idle(text: str, line: int) -> str:
+def without_idle(text: str, line: int) -> str:
     """Return a text without the statement at a line if that does nothing, and another one stands beside it."""
     tree = parsed(text)
     bodies = (getattr(node, key, None) for node in (ast.walk(tree) if tree else ()) for key in ("body", "orelse"))

@@ -31,7 +31,7 @@ def price_as_moved(price: str, name: str) -> str:
 def is_moved(text: str, name: str) -> bool:
     """Return whether the parts of a function have torch.compile's mark, and the function has none."""
     function = function_in(text, name)
-    parts = _parts(text, name, function) if function and not function.decorator_list else []
+    parts = parts_called(text, name, function) if function and not function.decorator_list else []
     return any(map(is_given, (mark for part in parts for mark in part.decorator_list)))
 
 
@@ -44,7 +44,7 @@ def with_marks_moved(text: str, name: str) -> str:
     marks = function.decorator_list if function else []
     given = [one for one in marks if is_given(one)]
     passed_over = [one for one in marks if dotted(one).endswith(MARK)]
-    parts = _parts(text, name, function) if function else []
+    parts = parts_called(text, name, function) if function else []
     if function is None or not (given and passed_over and parts) or len(marks) != len(given) + len(passed_over):
         return text
     lines = text.split("\n")
@@ -56,7 +56,7 @@ def with_marks_moved(text: str, name: str) -> str:
     return "\n".join(lines)
 
 
-def _parts(text: str, name: str, function: ast.FunctionDef) -> Sequence[ast.FunctionDef]:
+def parts_called(text: str, name: str, function: ast.FunctionDef) -> Sequence[ast.FunctionDef]:
     """Return the parts that a function calls, which stand below it."""
     owner, _, own = name.rpartition(".")
     begin = f"{own.partition(INNER)[0]}{INNER}"

@@ -78,7 +78,16 @@ def free(name: str, used: AbstractSet[str]) -> str:
     return next(one for one in (name, *(f"{name}_{i}" for i in range(2, 99))) if one not in used)
 
 
-def is_taken(text: str, name: str) -> bool:
-    """Return whether a file has a name already, or a text that may be one."""
+def is_taken(text: str, name: str, function: str = "") -> bool:
+    """Return whether a file has a name already, or a text that may be one.
+
+    Where it is to stand beside a method, by its qualified name, another class may have it, which is not related.
+    """
     tree = parsed(text)
-    return tree is None or name in identifiers([tree])
+    owner = function.rpartition(".")[0].partition(".")[0]
+    asked = (
+        [one for one in tree.body if not (owner and isinstance(one, ast.ClassDef) and one.name != owner)]
+        if tree
+        else []
+    )
+    return tree is None or name in identifiers(asked)

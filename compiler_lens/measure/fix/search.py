@@ -818,10 +818,19 @@ class Search:
             is_more = found is not None and (offer not in again or found.observed.cost < base.observed.cost)
             if found is not None and is_more and self._is_better(found, base):
                 helping.append(found)
+                if self._leaves_nothing(found):
+                    break
             elif found is not None and not found.observed.error and found.observed.results is not Results.DIFFER:
                 harmless.append(found)
         self._expect([])
         return helping, harmless
+
+    def _leaves_nothing(self, state: State) -> bool:
+        """Return whether rewrites of lines end all that hurts, with nearly all in one graph a call."""
+        is_plain = all(
+            is_rewrite(one) and not (one.may_say_less or one.defers or one.takes_value) for one in state.offers
+        )
+        return is_plain and is_enough(state.observed, self._first.observed) and self._is_confirmed(state.offers)
 
     def _many_at_once(self, base: State, offered: Iterable[Offer]) -> State | None:
         """Make an offer for each of many things at once: a run of each would take long. None: there are a few only.

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import site_in
 from compiler_lens.facts.measured.called import Called, named
+from compiler_lens.facts.measured.calls_moved import with_calls_moved
 from compiler_lens.facts.measured.draws import draws_of_numpy
 from compiler_lens.facts.measured.each_call import at_each_call
 from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts, without_logging_apart
@@ -307,9 +308,9 @@ class _Runs:
     def _written(self, best: Trial | None) -> Trial | None:
         """Return a trial with the texts that the user is to have; None where these do not do what was tried."""
         texts = _as_written(best)
-        moved = _with_marks_moved(best, texts) if best and texts and not self._asked.steps else texts
-        if best and moved and moved != texts and (found := self._run_as_written(best, moved, NEARLY_ALL)):
-            return found
+        for moved in _with_marks_moved(best, texts) if best and texts and not self._asked.steps else ():
+            if best and (found := self._run_as_written(best, moved, NEARLY_ALL)):
+                return found
         if best is None or texts is None or texts == best.texts:
             return best if texts is not None else None
         if self._asked.steps:  # calls of what is given, which are fewer then
@@ -724,13 +725,20 @@ def _as_written(best: Trial | None) -> Texts | None:
     return texts
 
 
-def _with_marks_moved(best: Trial, texts: Texts) -> Texts:
-    """Return the same with torch.compile's marks on what is compiled, in place of on functions that are Python."""
-    for offer in best.offers:
-        edit = offer.edit
-        if isinstance(edit, Split | EndApart | Apart) and edit.file in texts:
-            texts = {**texts, edit.file: with_marks_moved(texts[edit.file], edit.name)}
-    return without_logging_apart(texts)
+def _with_marks_moved(best: Trial, texts: Texts) -> Sequence[Texts]:
+    """Return texts with torch.compile's marks on what is compiled, in place of on functions that are Python.
+
+    First those in which what calls of torch.compile give is marked, too. None where nothing can be moved.
+    """
+    edits = (one.edit for one in best.offers)
+    divided = {(one.file, one.name): None for one in edits if isinstance(one, Split | EndApart | Apart)}
+    moved = texts
+    for file, name in divided:
+        if file in moved:
+            moved = {**moved, file: with_marks_moved(moved[file], name)}
+    every = (without_logging_apart(one) for one in (with_calls_moved(moved, [*divided]), moved))
+    calls, marks = every
+    return [one for one in ((calls, marks) if calls != marks else (marks,)) if one != texts]
 
 
 def _with_best(found: Fix, written: Trial | None) -> Fix:
