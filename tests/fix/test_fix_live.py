@@ -269,8 +269,9 @@ def test_a_run_compiles_what_the_program_compiles_without_it(tmp_path: Path, mon
     assert sum(one.calls for one in ended.outcome.calls_of) == 6
     outcome = replace(ended.outcome, loaded=(), operators=0, launches=0, calls_of=())
     assert outcome == Outcome(str(tmp_path / "train.py"), calls=6)
-    assert ended.outcome.operators > ended.outcome.launches > ended.outcome.calls  # graphs break
-    assert ended.outcome.operators > 2 * sum(len(graph.nodes) for graph in ended.recording.graphs) / 3
+    assert ended.outcome.operators > ended.outcome.launches >= ended.outcome.calls  # those of the optimizer are none
+    largest = max(sum(node.op.startswith("call_") for node in graph.nodes) for graph in ended.recording.graphs)
+    assert largest > 2 * ended.outcome.operators / ended.outcome.launches > 2  # the largest is the optimizer's
     plain, tried = (observed(one, Ownership()) for one in (load(tmp_path / "train.clens"), ended.recording))
     assert plain.figures == tried.figures
     assert plain.broken == tried.broken

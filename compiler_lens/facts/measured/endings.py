@@ -25,6 +25,7 @@ from compiler_lens.facts.measured.bookkeeping import MARK, brought, is_borrowed,
 from compiler_lens.facts.measured.called import function_named, qualified
 from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.reached import is_taken
+from compiler_lens.facts.measured.training import is_effect, training_end, training_head
 from compiler_lens.recording.source_text import LOOPS
 
 _MOST = 12  # calls and operators in an end: more than that is no check, and worth a graph
@@ -46,11 +47,13 @@ class Ending(Struct, frozen=True):
     site: Site
     function: ast.FunctionDef
     text: Sequence[ast.stmt]  # its docstring
+    head: Sequence[ast.stmt]  # what stays Python before the core: of a training step alone
     core: Sequence[ast.stmt]
     end: Sequence[ast.stmt]
     outputs: Sequence[str]  # what the end reads of the core
     moved: Mapping[ast.expr, str]  # what the end computes in any case, and the name of what the core computes for it
     has_layers: bool = False  # it begins with a loop over modules, each of which is compiled by itself
+    is_training: bool = False  # it begins with the backward pass, or where gradients are set to zero for it
     is_given_apart: bool = False  # the end's first call got a line above it, for what is computed for it
 
     @property
@@ -92,8 +95,18 @@ def _ending(text: str, name: str, code: str) -> Ending | None:
         return None
     loop, functions = _loop_around(body[with_it[0]], code, lines), _known(tree, name)
     begins = _begins(body, _first(function), with_it[0])
+    if with_it[0] == training_end(body):
+        begins = [with_it[0]]
     found = (_parted(site, function, begin, loop, functions) for begin in begins)
     return next((one for one in found if one is not None), None)
+
+
+def training_begins(text: str, name: str) -> str:
+    """Return the line with which the end of a training step begins; empty where a function has no such end."""
+    tree = parsed(text)
+    function = function_named(tree, name) if tree else None
+    number = training_end(function.body) if function else None
+    return text.split("\n")[function.body[number].lineno - 1].strip() if function and number is not None else ""
 
 
 def _first(function: ast.FunctionDef) -> int:
@@ -126,22 +139,25 @@ def _parted(
     site: Site, function: ast.FunctionDef, begin: int, loop: ast.For | None, functions: Mapping[str, Function]
 ) -> Ending | None:
     """Return a function with an end that begins with one of its statements; None where that is no light one."""
-    first = _first(function)
-    core, end = function.body[first:begin], function.body[begin:]
+    first, is_training = _first(function), begin == training_end(function.body)
+    begins = first + (training_head(function.body[first:begin]) if is_training else 0)
+    head, core, end = function.body[first:begins], function.body[begins:begin], function.body[begin:]
     if not core or any(isinstance(n, ast.Return) for n in _nodes(core)):
         return None
     known = surely_stored(core) | set(parameters(function))
     moved = _named(function, beforehand(site, end, known))
     inside = {n for one in moved for n in ast.walk(one)}
     rest = [n for n in _nodes(end) if n not in inside]
+    effects = {n for n in rest if is_training and is_effect(n)}
     layers = {n for n in rest if isinstance(n, ast.Call) and _is_of_layer(n, loop)} if loop else frozenset[ast.AST]()
-    if not _is_light([n for n in rest if n not in layers and n is not loop], site.text, functions):
+    if not _is_light([n for n in rest if n not in layers | effects and n is not loop], site.text, functions):
         return None
     read = _names(rest, ast.Load)
     outputs = [n for n in _names(_nodes(core), ast.Store) if n in read]
     if not (outputs or moved) or not set(outputs) <= known:
         return None
-    return Ending(site, function, function.body[:first], core, end, outputs, moved, bool(layers))
+    text = function.body[:first]
+    return Ending(site, function, text, head, core, end, outputs, moved, bool(layers), is_training)
 
 
 def _named(function: ast.FunctionDef, found: Iterable[ast.expr]) -> Mapping[ast.expr, str]:
@@ -204,8 +220,8 @@ def with_ending(text: str, name: str, code: str) -> str | None:
     pad, deep = " " * function.col_offset, " " * function.body[0].col_offset
     given_inside = ", ".join(filter(None, ("self" if in_class else "", given)))
     makes, last = ", ".join((*found.outputs, *found.moved.values())), found.core[-1].end_lineno or 0
-    first = found.text[-1].end_lineno if found.text else None
-    begin = first or function.body[0].lineno - 1
+    above = [*found.text, *found.head]
+    begin = (above[-1].end_lineno if above else None) or function.body[0].lineno - 1
     outer = [
         *lines[function.lineno - 1 : begin],
         f"{deep}{makes} = {'self.' if in_class else ''}{inner}({given})",

@@ -291,10 +291,15 @@ class Observed(Struct, frozen=True):
         return is_as_whole and now.graph_breaks <= then.graph_breaks and now.recompiles < then.recompiles
 
     def is_half_of(self, before: Observed) -> bool:
-        """Return whether at most half of what hurts is left: for less no function should stay Python for good."""
+        """Return whether at most half of what hurts is left: for less no function should stay Python for good.
+
+        What ran eagerly may recompile once it is compiled: of fewer eager functions half of what cuts graphs is enough.
+        """
         if self.hurts is None or before.hurts is None:
             return before.hurts is None
-        return 2 * self.hurts <= before.hurts
+        compiles_more = self.eager_sooner_or_later < before.eager_sooner_or_later and self.operators >= before.operators
+        is_less_cut = compiles_more and 2 * self.cuts <= before.cuts and self.hurts <= before.hurts
+        return 2 * self.hurts <= before.hurts or is_less_cut
 
     @property
     def _unmeant(self) -> tuple[int, ...]:

@@ -18,6 +18,8 @@ from compiler_lens.recording.source_text import first_line
 ALSO_WHOLE = ", also where `fullgraph=True` is asked for"
 BREAKS_ITS_CALLER = "; compiled code that calls `{name}` breaks its graph there, and cannot be exported whole"
 LOGGING_PASSED_OVER = "; Python's `logging` is then passed over by the compiler, wherever it is called"
+NOT_THE_OPTIMIZER = "; the optimizer's `step` runs eagerly: to have it compiled, give it to torch.compile by itself"
+WITH_OPTIMIZER = "; the optimizer's `step` is compiled by itself, and breaks once, as torch has it"
 MARK_STAYS = "; its `@torch.compile` stays, as it has what is called there compiled"
 
 
@@ -25,7 +27,7 @@ def price_as_moved(price: str, name: str) -> str:
     """Return what is said of a function that is divided, once torch.compile's mark stands on its parts."""
     for said in (ALSO_WHOLE, BREAKS_ITS_CALLER.format(name=name), LOGGING_PASSED_OVER, MARK_STAYS):
         price = price.replace(said, "")
-    return price
+    return price.replace(WITH_OPTIMIZER, NOT_THE_OPTIMIZER)
 
 
 def is_moved(text: str, name: str) -> bool:

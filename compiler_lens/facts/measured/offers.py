@@ -50,14 +50,20 @@ from compiler_lens.facts.measured.elsewhere import (
     other_texts,
     says_what_varies,
 )
-from compiler_lens.facts.measured.endings import ending
+from compiler_lens.facts.measured.endings import ending, training_begins
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.floats import ADDED, added, in_tensor
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.inside import inside
 from compiler_lens.facts.measured.kept import keeps, kept_in
 from compiler_lens.facts.measured.marked_inside import givings, inside_price
-from compiler_lens.facts.measured.marks_moved import ALSO_WHOLE, BREAKS_ITS_CALLER, LOGGING_PASSED_OVER, MARK_STAYS
+from compiler_lens.facts.measured.marks_moved import (
+    ALSO_WHOLE,
+    BREAKS_ITS_CALLER,
+    LOGGING_PASSED_OVER,
+    MARK_STAYS,
+    WITH_OPTIMIZER,
+)
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.powers import BY_OPERATOR, by_operator, pinned_at
@@ -416,6 +422,10 @@ def _ends_at(
     for defined in dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)):
         text = known.texts.get(defined.file, "")
         name = function_at(text, defined.line)
+        begins = training_begins(text, name) if name and at.file == defined.file and not mark else ""
+        training = ending(text, name, begins) if begins else None
+        if training and at.line in training.lines:
+            code = begins
         found = ending(text, name, code) if code and at.file == defined.file and name else None
         if found is None or at.line not in found.lines or (mark and not found.calls(mark.name)):
             continue
@@ -424,12 +434,13 @@ def _ends_at(
         begins, inner = lines[found.lines[0] - 1].strip(), f"{name.rpartition('.')[2]}{INNER}"
         said = _ENDS.format(name=name, line=begins, inner=inner)
         said += (_MOVED if found.moved else "") + (_LAYERS if found.has_layers else "")
+        said += WITH_OPTIMIZER if found.is_training else ""
         said += _ENDS_WITH.format(marked=mark.name) if mark else ""
         said += (LOGGING_PASSED_OVER if edits.logs(text, name) else "") + _CALLED.format(name=name)
         edit = edits.EndApart(defined.file, name, code, mark.lines if mark else None)
         yield Offer(
-            target, edit, said, is_last_resort=True, keeps_computed=True,
-            may_lose=loses | (mark.may_lose if mark else frozenset()), is_final=True,
+            target, edit, said, is_last_resort=not found.is_training, keeps_computed=True,
+            may_lose=loses | (mark.may_lose if mark else frozenset()), is_final=not found.is_training,
         )  # fmt: skip
 
 

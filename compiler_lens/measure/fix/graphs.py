@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,12 @@ import torch
 from compiler_lens.capture.torch_api.measuring import aot_eager
 from compiler_lens.measure.what_if import captured
 
+_OPTIMIZERS = f"{os.sep}torch{os.sep}optim{os.sep}"
 Compiled = Callable[..., Any]
 
 
 class Graphs:
-    """Backends that count what runs in graphs.
+    """Backends that count what runs in graphs, but for the step of an optimizer, which is compiled beside them.
 
     Attributes:
         operators: those that have run so far, with all their repetitions.
@@ -27,12 +29,14 @@ class Graphs:
 
     def captured(self, graph_module: Any, inputs: Any) -> Compiled:
         """Run a graph as Dynamo captured it."""
-        return self._counting(operators_of(graph_module), captured(graph_module, inputs))
+        made = captured(graph_module, inputs)
+        return made if _is_of_optimizer(graph_module) else self._counting(operators_of(graph_module), made)
 
     def aot_eager(self, graph_module: Any, inputs: Any) -> Compiled:
         """Run it as AOTAutograd has it."""
-        operators, made = operators_of(graph_module), aot_eager()(graph_module, inputs)
-        return self._counting(operators, made)
+        is_of_optimizer, operators = _is_of_optimizer(graph_module), operators_of(graph_module)
+        made = aot_eager()(graph_module, inputs)
+        return made if is_of_optimizer else self._counting(operators, made)
 
     def _counting(self, operators: int, compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
@@ -41,6 +45,16 @@ class Graphs:
             return compiled(*args)
 
         return run
+
+
+def _is_of_optimizer(graph_module: Any) -> bool:
+    """Return whether a graph is of an optimizer's step, which torch compiles by itself, and nothing else.
+
+    The first frame of a node's stack is that of the function that is compiled (`torch.fx.Node.stack_trace`).
+    """
+    traces = [node.stack_trace or "" for node in graph_module.graph.nodes if node.op.startswith("call_")]
+    first = [trace.strip().partition("\n")[0] for trace in traces]
+    return bool(first) and all(_OPTIMIZERS in one for one in first)
 
 
 def operators_of(graph_module: Any) -> int:

@@ -830,7 +830,7 @@ class Search:
         is_plain = all(
             is_rewrite(one) and not (one.may_say_less or one.defers or one.takes_value) for one in state.offers
         )
-        return is_plain and is_enough(state.observed, self._first.observed) and self._is_confirmed(state.offers)
+        return is_plain and not state.observed.printed and is_enough(state.observed, self._first.observed)
 
     def _many_at_once(self, base: State, offered: Iterable[Offer]) -> State | None:
         """Make an offer for each of many things at once: a run of each would take long. None: there are a few only.

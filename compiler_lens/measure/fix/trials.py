@@ -59,7 +59,8 @@ _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSP
 _PART_FOR_FIGURES = 6
 _OWN_BACKEND = 240.0  # seconds for a run that generates code
 _DRIFTING, _DRIFT = frozenset({"gradient", "result"}), 1e-2  # what rounding moves from call to call, a little
-_COMPARED = ("results", "difference", "others", "calls", "printed")  # what a trial shows of results
+# What a trial shows of results, and whether more was told ahead, which may compile more.
+_COMPARED = ("results", "difference", "others", "calls", "printed", "is_told_ahead")
 _LONGER, _AT_LEAST = 3, 60.0  # of the seconds of a run as it is, and seconds, for one with a change, or other inputs
 
 
@@ -743,7 +744,9 @@ def _with_marks_moved(best: Trial, texts: Texts) -> Sequence[Texts]:
 
 def _with_best(found: Fix, written: Trial | None) -> Fix:
     tried = tuple(written if written and one is found.best else one for one in found.tried)
-    return replace(found, tried=tried, best=written)
+    broken = written.observed.broken if written else None  # less may break as it is written
+    left = tuple(one for one in found.not_tried if broken is None or one.target.key in broken)
+    return replace(found, tried=tried, best=written, not_tried=left)
 
 
 def _unchecked_as_written(found: Fix) -> Fix:

@@ -29,6 +29,7 @@ from compiler_lens.facts.breaks.rewrites.looked_up import looked_up
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
 from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled, gone_on_for_none, shortcut
 from compiler_lens.facts.breaks.rewrites.put_off import allows
+from compiler_lens.facts.breaks.rewrites.ragged import ragged
 from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled, weighed_and_ones, weighed_of_any_rank
 from compiler_lens.facts.breaks.rewrites.shown import bounds_at, column_of_only, columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
@@ -133,6 +134,7 @@ _ALTERNATIVES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
 # The same, where no rewrite is known to be right.
 _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
     (told_causal,),
+    (ragged,),
     (needless, both_sides, returned, continued),
     (looked_up,),
     (each_class,),
@@ -154,7 +156,7 @@ _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
         (named_elements,), (spread,),
     ),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": _NUMBERS,
-    "Tensor.tolist() with non-integer tensor": ((looked_up,), (each_class,), (named_elements,)),
+    "Tensor.tolist() with non-integer tensor": ((ragged,), (looked_up,), (each_class,), (named_elements,)),
     "Data dependent operator": _NUMBERS,
 }  # fmt: skip
 _GUESSES_BY_WORDS: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
