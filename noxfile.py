@@ -6,7 +6,7 @@ import nox
 
 nox.options.sessions = ["check"]
 # Three on two cores: a third of the time a worker waits for a process that its test has started.
-PARALLEL = ("-n", "3", "--dist", "loadfile")
+PARALLEL = ("-n", "3", "--dist", "loadfile", "--durations", "40")
 
 
 @nox.session(venv_backend="none")
