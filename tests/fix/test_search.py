@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Lines, Setting, Split, Texts
+from compiler_lens.facts.measured.edits import Apart, Lines, Setting, Split, Texts
 from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
 from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.facts.measured.printed import OtherWords
@@ -15,6 +15,7 @@ from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.eager import EagerPart, Extent, Reason
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.recompiles.fixes import CauseClass
+from compiler_lens.measure.fix.choices import as_one
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
 
@@ -830,12 +831,20 @@ class Refusing(WithSetting):
 
 def test_where_the_backend_speaks_against_a_setting_the_other_changes_are_tried_together() -> None:
     program = Refusing({
-        "111": seen(4, A, B), "211": seen(2, B), "121": seen(2, A), "s111": seen(0), "s121": seen(0), "221": seen(0),
+        "111": seen(4, A, B), "211": seen(2, B), "121": seen(2, A), "s111": seen(0), "s121": seen(0), "221": seen(1, C), "222": seen(1, C),
     })  # fmt: skip
     found = program.searched(seen(4, A, SETTING, B))
-    assert program.runs[-1] == "221"
+    assert "s111" in program.runs
     assert found.best is not None
     assert set(found.best.offers) == {A, B}
+
+
+def test_a_setting_that_gives_unknown_numbers_is_not_tried_where_other_changes_mend_all() -> None:
+    program = Refusing({"111": seen(4, A, B), "211": seen(2, B), "121": seen(2, A), "221": seen(0)})
+    found = Search(seen(4, A, SETTING, B), {"train.py": TEXT}, "train.py", program).result()
+    assert found.best is not None
+    assert set(found.best.offers) == {A, B}
+    assert not any(run.startswith("s") for run in program.runs)
 
 
 def test_what_cannot_be_compared_yet_is_built_upon_and_is_not_the_best() -> None:
@@ -921,7 +930,7 @@ def test_a_change_that_has_another_line_break_is_gone_on_from_where_that_can_be_
 
 
 def test_without_a_look_at_what_takes_unknown_numbers_the_best_of_known_ones_is_told() -> None:
-    program = WithSetting({"s111": seen(1, B), "121": seen(2), "s121": seen(0)})
+    program = WithSetting({"s111": seen(1, B), "121": seen(2, UNKNOWN), "s121": seen(0)})
     search = Search(seen(4, UNKNOWN, B), {"train.py": TEXT}, "train.py", program)
     best = search.result().best
     assert best is not None
@@ -929,3 +938,16 @@ def test_without_a_look_at_what_takes_unknown_numbers_the_best_of_known_ones_is_
     known = search.known_so_far().best
     assert known is not None
     assert known.offers == (B,)
+
+
+def test_a_function_of_which_a_part_is_to_be_divided_is_divided_once() -> None:
+    def apart(name: str, *lines: str) -> Offer:
+        loses = frozenset(("train.py", line) for line in lines)
+        return replace(A, edit=Apart("train.py", name, lines), may_lose=loses)
+
+    offers = (A, apart("Net.forward", "a()"), apart("Other.forward", "b()"))
+    parts = (apart("Net.forward_computed_2", "c()"), apart("Net.forward_computed", "d()", "a()"), apart("step", "e()"))
+    same, net, other = as_one(offers, parts)
+    assert (same, other) == (A, offers[2])
+    assert net.edit == Apart("train.py", "Net.forward", ("a()", "c()", "d()"))
+    assert net.may_lose == {("train.py", line) for line in ("a()", "c()", "d()")}

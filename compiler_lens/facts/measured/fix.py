@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
+from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.each_call import AtEachCall
 from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Split, Texts, patch
 from compiler_lens.facts.measured.enums import Member
@@ -262,9 +263,12 @@ class Observed(Struct, frozen=True):
 
     @property
     def at_limit(self) -> frozenset[str]:
-        """Functions at the recompile limit, by name: what fits no compilation runs eagerly since, with all it calls."""
+        """Functions at the recompile limit, by name: what fits no compilation runs eagerly since, with all it calls.
+
+        What is divided has the name of the function that it is a part of.
+        """
         limited = (one for one in self.eager if any(part.reason is Reason.LIMIT for part in one.parts))
-        return frozenset(one.function.name for one in limited)
+        return frozenset(one.function.name.partition(INNER)[0] for one in limited)
 
     @property
     def eager_sooner_or_later(self) -> int:

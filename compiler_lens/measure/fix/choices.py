@@ -276,6 +276,26 @@ def without(line: SourceLine | None, offer: Offer) -> Offer:
     return replace(offer, edit=replace(edit, lines=lines), may_lose=lost)
 
 
+def as_one(offers: Iterable[Offer], parts: Iterable[Offer]) -> tuple[Offer, ...]:
+    """Return offers of which each that divides a function leaves to Python what is to be divided of its parts, too.
+
+    A function that is divided once reads better than one of which a part is divided again.
+    """
+    later = [one for one in parts if isinstance(one.edit, Apart)]
+    return tuple(_with_parts_of(one, later) for one in offers)
+
+
+def _with_parts_of(offer: Offer, parts: Sequence[Offer]) -> Offer:
+    edit = offer.edit
+    if not isinstance(edit, Apart):
+        return offer
+    begins = f"{edit.name}{INNER}"
+    own = [(one, one.edit) for one in parts if isinstance(one.edit, Apart) and one.edit.file == edit.file]
+    own = [(one, other) for one, other in own if other.name.startswith(begins)]
+    lines = dict.fromkeys((*edit.lines, *(line for _, other in own for line in other.lines)))
+    return replace(offer, edit=replace(edit, lines=tuple(lines)), may_lose=may_lose((offer, *(one for one, _ in own))))
+
+
 def without_offer(offers: tuple[Offer, ...], other: Offer) -> tuple[Offer, ...]:
     """Return some offers without another one; what divides the computing part of a function in two divides all of it.
 

@@ -26,6 +26,7 @@ from compiler_lens.measure.fix.choices import (
     CLEARLY,
     MANY,
     State,
+    as_one,
     compiles_beyond,
     compiles_more,
     compiles_rounds,
@@ -97,6 +98,7 @@ class Search:
         self._states: dict[tuple[Offer, ...], State] = {}  # what came of them
         self._is_careful = False  # each state is looked at closer before more is tried on top of it
         self._by_value = False  # values are taken for granted first; no setting gives unknown numbers
+        self._puts_off_unknown = False  # nor does one at first
         self._refuses_unknown = False  # nor does one where it was seen to be wrong
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
         self._failed_on_unknown: set[Edit] = set()  # the same of, and on top of, settings that give unknown numbers
@@ -116,7 +118,7 @@ class Search:
         """Try until nothing improves."""
         if self._is_enough_inside(self._first):  # first, as it may end most at once
             return self._concluded()
-        state = self._walked(self._first)
+        state = self._walked(self._without_unknown_first() or self._first)
         if self._has_enough:
             return self._concluded()
         if state.observed.broken and (others := self._before_assumptions(state)) is not None:
@@ -127,6 +129,19 @@ class Search:
             self._failed_on_unknown.clear()  # with values in place of most of them it may do
             self._walked(state)
         return self._concluded()
+
+    def _without_unknown_first(self) -> State | None:
+        """Return what comes without settings that give unknown numbers, nor values, if nothing breaks in it.
+
+        The program's own backend may refuse unknown numbers, which shows late, and with them all on top of them.
+        """
+        if not any(one.gives_unknown for one in self._first.observed.offers):
+            return None
+        self._puts_off_unknown, state = True, self._first
+        while state.observed.broken and (better := self._round(state)) is not None:
+            state = better
+        self._puts_off_unknown = False
+        return None if state.observed.broken else state
 
     def _is_enough_inside(self, state: State) -> bool:
         """Try what can be compiled by itself on top of a state; return whether nothing is left to do then."""
@@ -556,11 +571,21 @@ class Search:
         """Divide functions, then those that break as they now stand apart, as far as that gives the same."""
         state = begin
         for _ in range(_DEEPEST):
-            found = self._divided(state, state.observed.parts)
+            found = self._divided_once(state) or self._divided(state, state.observed.parts)
             if found is None or found.observed.error or found.observed.results is not Results.EQUAL:
                 break
             state = found
         return state
+
+    def _divided_once(self, state: State) -> State | None:
+        """Divide functions again, of which a part is to be divided, where that is as much; not their parts."""
+        offers = as_one(state.offers, state.observed.parts)
+        every = self._made(self._first, offers)[1] if offers != state.offers else ()
+        found = self._state_with(every) if len(every) == len(offers) else None
+        if found is None or found.observed.error or found.observed.results is not Results.EQUAL:
+            return None
+        is_less = found.observed.cost < state.observed.cost and found.observed.operators >= state.observed.operators
+        return found if is_less else None
 
     def _improved_with_more(self, best: Trial | None) -> bool:
         """Divide functions where what compiles others by themselves takes much out of graphs, on top of what mends."""
@@ -750,6 +775,8 @@ class Search:
     def _round(self, base: State, *, is_last: bool = False) -> State | None:
         """Try the offers of a state on top of it: many at once, or each and then what helps; None where none does."""
         offered = [one for one in base.observed.offers if one.is_last_resort is is_last]
+        if self._puts_off_unknown:
+            offered = [one for one in offered if not (one.gives_unknown or one.takes_value)]
         if self._by_value:
             offered = sorted((one for one in offered if not one.gives_unknown), key=lambda one: not one.takes_value)
             if (found := self._all_values(base, offered)) is not None:
@@ -919,7 +946,7 @@ class Search:
         new = in_order({offer.edit: offer for offer in offers if offer.edit not in made}.values())
         every = (*base.offers, *new)
         is_unknown = any(offer.gives_unknown for offer in every)
-        if is_unknown and self._refuses_unknown:
+        if is_unknown and (self._refuses_unknown or self._puts_off_unknown):
             return None
         failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
         has_failed = any(offer.edit in failed and not self._may_do_now(offer.edit, every) for offer in new)

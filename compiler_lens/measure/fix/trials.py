@@ -271,6 +271,7 @@ class _Runs:
                     search.refuse_unknown(own)
                 found = search.hurried()
             else:
+                self._processes.begin_last_stretch()  # what is left to do is to look closer
                 while isinstance(own := self._with_own_backend(found.best), Refused):
                     found = search.again_without_unknown(own)
             self._processes.begin_last_stretch()
