@@ -275,7 +275,8 @@ def test_a_run_compiles_what_the_program_compiles_without_it(tmp_path: Path, mon
     plain, tried = (observed(one, Ownership()) for one in (load(tmp_path / "train.clens"), ended.recording))
     assert plain.figures == tried.figures
     assert plain.broken == tried.broken
-    assert [one.rule for one in plain.findings] == [one.rule for one in tried.findings]
+    rules = [[one.rule for one in seen.findings if not one.rule.startswith("phase-")] for seen in (plain, tried)]
+    assert rules[0] == rules[1]  # how long a phase takes is not compared
     assert plain.figures is not None
     assert plain.figures.graph_breaks > 1 < plain.figures.recompiles
 

@@ -403,6 +403,7 @@ print(round(trainer.net(torch.ones(3, 4)).sum().item(), 3))
 """
 
 
+@pytest.mark.long
 def test_what_else_calls_what_is_compiled_by_itself_is_no_call_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

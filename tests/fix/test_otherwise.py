@@ -58,6 +58,7 @@ def test_a_program_that_is_wrong_when_compiled_is_told_so(
     assert facts["computed_otherwise"].startswith("result 1 of call 1 differs by ")
 
 
+@pytest.mark.long
 def test_one_that_is_right_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
