@@ -16,7 +16,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from compiler_lens import Lens
+from compiler_lens import Lens, load
 from compiler_lens.facts.measured.bookkeeping import function_at, is_of_numbers, split
 from compiler_lens.facts.measured.collected import collects
 from compiler_lens.facts.measured.edits import EndApart, Split, edited, logs
@@ -1125,3 +1125,50 @@ def test_a_number_of_what_is_written_before_it_stays() -> None:
     new = split(text, "Model.loss")
     assert new is not None
     assert "smoothing = " in new.partition("def loss_computed")[2]
+
+
+TWO_GIVEN = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.history = []
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        loss = self.linear(x).square().mean()
+        self.history.append(loss.item())
+        return loss
+
+
+@torch.compile(backend="eager")
+def shrink(weight, most=1.0):
+    new = weight * 0.5
+    norm = new.norm(dim=-1, keepdim=True)
+    if (norm >= most).any():
+        new = new / norm
+    weight.copy_(new)
+    return norm.max().item()
+
+
+model = Model()
+compiled = torch.compile(model, backend="eager")
+for n in range(3):
+    compiled(torch.ones(2, 3))
+    shrink(model.linear.weight.detach())
+"""
+
+
+def test_what_another_compiled_function_keeps_is_kept_by_that_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(TWO_GIVEN)
+    command = [sys.executable, "-m", "compiler_lens", "run", "-o", "train.clens", "train.py"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    seen = observed(load("train.clens"), Ownership())
+    splits = {one.edit.name: one.edit.collected for one in seen.offers if isinstance(one.edit, Split)}
+    assert splits == {"Model.forward": ()}

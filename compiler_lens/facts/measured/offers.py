@@ -323,9 +323,11 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
         # What is given in other runs alone would add to the lists, too, and nobody would take it from there.
         is_all_given = givings(text) <= sum(place.file == defined.file for place in places)
         name = function_at(text, defined.line)
-        kept = lines_of_books(text, name) if name else frozenset[int]()
+        kept = _books_of(text, defined.line)
         here = [(one, one.at) for one in targets if one.at and one.at.file == defined.file and name]
-        inner = [(one, at) for one, at in here if at.line not in kept and _is_collected(one, at, text, name)]
+        # What another function that was given has of its own is that one's.
+        others = frozenset[int]().union(*(_books_of(text, one.line) for one in given if one.file == defined.file))
+        inner = [(one, at) for one, at in here if at.line not in kept | others and _is_collected(one, at, text, name)]
         inner = [(one, at) for one, at in inner if is_all_given and not _is_read_meanwhile(at, text, name, known)]
         # What the function's own lines alone call waits with these.
         inner = [one for one in inner if not _is_called_by(text, one[1].line, name, kept)]
@@ -346,6 +348,12 @@ def _splits(targets: Sequence[Target], recording: Recording, known: Sources, own
                 yield Offer(target, edits.Split(defined.file, name, lines), price.format(name=name, inner=inner_name))
             if at.line in kept and lines and len(given) > 1:
                 yield Offer(target, edits.Split(defined.file, name), said.format(name=name, inner=inner_name))
+
+
+def _books_of(text: str, line: int) -> frozenset[int]:
+    """Return the lines of the function at a line that keep books."""
+    name = function_at(text, line)
+    return lines_of_books(text, name) if name else frozenset()
 
 
 def _is_called_by(text: str, line: int, name: str, kept: frozenset[int]) -> bool:
