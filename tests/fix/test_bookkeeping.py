@@ -1172,3 +1172,35 @@ def test_what_another_compiled_function_keeps_is_kept_by_that_one(
     seen = observed(load("train.clens"), Ownership())
     splits = {one.edit.name: one.edit.collected for one in seen.offers if isinstance(one.edit, Split)}
     assert splits == {"Model.forward": ()}
+
+
+COUNTED = """
+import torch
+from torch import nn
+
+
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens_seen, self.embedding = 0, nn.Embedding(9, 4)
+
+    def scaled(self, x):
+        return x * 2
+
+    def forward(self, ids):
+        mask = ids != 0
+        self.tokens_seen += int(mask.sum())
+        return self.scaled(self.embedding(ids)) * mask.unsqueeze(-1)
+"""
+
+
+def test_a_counter_among_calls_of_methods_waits_where_none_of_them_reads_it() -> None:
+    new = split(COUNTED, "Tagger.forward") or ""
+    assert "        result, kept = self.forward_computed(ids)\n        self.tokens_seen += int(kept)\n" in new
+    torch.manual_seed(0)
+    one, other = loaded(COUNTED).__dict__["Tagger"](), loaded(new).__dict__["Tagger"]()
+    other.load_state_dict(one.state_dict())
+    ids = torch.tensor([[1, 0, 3]])
+    assert torch.equal(one(ids), other(ids))
+    assert one.tokens_seen == other.tokens_seen == 2
+    assert split(COUNTED.replace("return x * 2", "return x * self.tokens_seen"), "Tagger.forward") is None

@@ -7,6 +7,7 @@ has another length at each call, and is compiled for each: Python adds to it, af
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
@@ -338,9 +339,14 @@ def _may_wait(site: Site, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
             return True
     texts = {dotted(n) for one in rest for n in ast.walk(one) if isinstance(n, (ast.Attribute, ast.Name))}
     names = {dotted(n) for n in ast.walk(written)} - {"", "self"}
-    # A method may read what is written.
-    is_called = any(dotted(call.func).startswith("self.") for one in rest for call in calls_in(one))
-    return not names & texts and not is_called and not _is_mentioned_beyond(site, next(roots(written), ""), rest)
+    return not names & texts and not any(_is_mentioned_beyond(site, one, rest) for one in _asked(written, rest))
+
+
+def _asked(written: ast.expr, rest: Sequence[ast.stmt]) -> Iterator[str]:
+    """Yield what else must not be mentioned: the root of what is written, and what a method of the object may read."""
+    yield from itertools.islice(roots(written), 1)
+    if any(dotted(call.func).startswith("self.") for one in rest for call in calls_in(one)):
+        yield from (n.attr for n in ast.walk(written) if isinstance(n, ast.Attribute))
 
 
 def _may_be_moved(node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
