@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Apart, Lines, Setting, Split, Texts
 from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
+from compiler_lens.facts.measured.in_python import runs_less
+from compiler_lens.facts.measured.marked_inside import Inside
 from compiler_lens.facts.measured.other_inputs import OtherInputs
 from compiler_lens.facts.measured.printed import OtherWords
 from compiler_lens.facts.measured.what_if import Counts
@@ -951,3 +953,12 @@ def test_a_function_of_which_a_part_is_to_be_divided_is_divided_once() -> None:
     assert (same, other) == (A, offers[2])
     assert net.edit == Apart("train.py", "Net.forward", ("a()", "c()", "d()"))
     assert net.may_lose == {("train.py", line) for line in ("a()", "c()", "d()")}
+
+
+def test_what_is_compiled_by_itself_is_a_third_of_the_program_at_least() -> None:
+    """However many launches of graphs it spares: with less the program is not compiled any more."""
+    inside = replace(A, edit=Inside("train.py", "Step.forward", (("train.py", "Pool.forward"),)))
+    before = replace(seen(4), operators=527, launches=163, calls=25)
+    few, some = (replace(seen(0), operators=number, launches=25, calls=25) for number in (125, 190))
+    assert runs_less([inside], few, before)
+    assert not runs_less([inside], some, before)

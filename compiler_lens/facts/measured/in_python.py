@@ -19,6 +19,7 @@ Place = tuple[str, str | int]  # a file, and a function of it by its name, or by
 # is preferred to functions in parts that may run such graphs in half the time.
 A_LAUNCH = 32
 NEARLY_ALL, _HALF = 0.9, 0.5  # of the operators that ran in graphs
+_THIRD = 3
 _LEAST = 4  # of so many lines at least one is compiled: they are the ones that compute most, as a rule
 
 
@@ -81,10 +82,13 @@ def price(offers: Iterable[Offer], seen: Observed) -> tuple[int, ...]:
 def runs_less(made: Sequence[Offer], now: Observed, before: Observed) -> bool:
     """Return whether clearly less runs in graphs, beyond what is spared as graphs that do little are not launched.
 
-    Of what is compiled by itself it says nothing how many lines that are, and half of the operators are enough.
+    Of what is compiled by itself it says nothing how many lines that are, and half of the operators are enough, or a
+    third, where many graphs that do little are not launched: with less the program is not compiled any more.
     """
     is_chosen = compiles_inside(made)
     if is_chosen and now.launches < now.calls:  # what it compiles is not even run in each call
+        return True
+    if is_chosen and _THIRD * now.operators < before.operators:
         return True
     if now.operators > (_HALF if is_chosen else NEARLY_ALL) * before.operators:
         return False
