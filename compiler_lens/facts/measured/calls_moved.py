@@ -14,7 +14,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted
 from compiler_lens.facts.measured.bookkeeping import MARK
-from compiler_lens.facts.measured.marked_inside import COMPILE, function_in, without_idle
+from compiler_lens.facts.measured.marked_inside import COMPILE, function_in, replaced_once
 from compiler_lens.facts.measured.marks_moved import parts_called
 from compiler_lens.recording.source_text import first_line
 
@@ -57,7 +57,7 @@ def with_calls_moved(texts: _Texts, divided: Sequence[_Divided]) -> _Texts:
             return texts
         moved[file] = new
     for one in given:
-        moved[one.file] = _without_call(moved[one.file], one)
+        moved[one.file] = replaced_once(moved[one.file], one.call, one.argument)
     return moved
 
 
@@ -155,9 +155,3 @@ def _is_of(given: ast.expr, modules: Collection[str], divided: Sequence[str]) ->
     methods = {one.rpartition(".")[2] for one in divided if "." in one}
     is_method = isinstance(given, ast.Attribute) and given.attr in methods
     return is_method or name in divided or name in modules or _is_object(given, modules)
-
-
-def _without_call(text: str, given: _Given) -> str:
-    """Return a text with what a call gives in its place, and no line that only says that a name is itself."""
-    line = text[: text.index(given.call)].count("\n") + 1
-    return without_idle(text.replace(given.call, given.argument, 1), line)

@@ -197,12 +197,16 @@ def _replaced(edit: Inside, texts: _Texts, before: str, after: str) -> _Texts | 
     text = texts.get(edit.site, "")
     if text.count(before) != 1:
         return None
+    return {**texts, edit.site: replaced_once(text, before, after or "None")}
+
+
+def replaced_once(text: str, before: str, after: str) -> str:
+    """Return a text with a call written otherwise where it first stands, and no line that does nothing then."""
     line = text[: text.index(before)].count("\n") + 1
-    new = text.replace(before, after or "None")
-    return {**texts, edit.site: without_idle(new, line)}
+    return _without_idle(text.replace(before, after, 1), line)
 
 
-def without_idle(text: str, line: int) -> str:
+def _without_idle(text: str, line: int) -> str:
     """Return a text without the statement at a line if that does nothing, and another one stands beside it."""
     tree = parsed(text)
     bodies = (getattr(node, key, None) for node in (ast.walk(tree) if tree else ()) for key in ("body", "orelse"))

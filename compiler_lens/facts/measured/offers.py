@@ -426,16 +426,16 @@ def _ends_at(
     target: Target, at: SourceLine, recording: Recording, own: Ownership, mark: Mark | None = None
 ) -> Iterator[Offer]:
     """Give the functions that torch.compile was given with an end from a line on, which calls what gets a mark."""
-    known, code = sources(recording), at.code.strip()
+    known = sources(recording)
     for defined in dict.fromkeys(site.defined for site in recording.sites if own.owns(site.defined.file)):
         text = known.texts.get(defined.file, "")
         name = function_at(text, defined.line)
-        begins = training_begins(text, name) if name and at.file == defined.file and not mark else ""
-        training = ending(text, name, begins) if begins else None
-        if training and at.line in training.lines:
-            code = begins
-        found = ending(text, name, code) if code and at.file == defined.file and name else None
-        if found is None or at.line not in found.lines or (mark and not found.calls(mark.name)):
+        if not name or at.file != defined.file:
+            continue
+        codes = [*([] if mark else [training_begins(text, name)]), at.code.strip()]
+        ends = ((code, ending(text, name, code)) for code in codes if code)
+        code, found = next(((code, one) for code, one in ends if one and at.line in one.lines), ("", None))
+        if found is None or (mark and not found.calls(mark.name)):
             continue
         lines = text.split("\n")
         loses = frozenset((defined.file, lines[number - 1].strip()) for number in found.lines)

@@ -274,7 +274,6 @@ class _Runs:
                 self._processes.begin_last_stretch()  # what is left to do is to look closer
                 while isinstance(own := self._with_own_backend(found.best), Refused):
                     found = search.again_without_unknown(own)
-            self._processes.begin_last_stretch()
             own, written = self._with_own_backend(found.best), self._written(found.best)
             while isinstance(own, Refused) or (found.best and written is None):
                 found = search.without_unknown(own) if isinstance(own, Refused) else search.without_inside()

@@ -126,9 +126,9 @@ class _Reader:
     def _statement(self, one: ast.stmt) -> list[str]:
         """Return what to write for a statement; nothing where it stays."""
         match one:
-            case ast.For(orelse=[]) if self._is_over_rows(one):
+            case ast.For(orelse=[]) if self._has_number(one.target, one.iter, one.body):
                 return self._loop(one)
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.ListComp() as value) if self._has_number(value):
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.ListComp() as value) if self._is_ragged(value):
                 if not all(self._taken_whole(node) for node in self._site.loads(name)):
                     raise _NotAllRowsError
                 self._rows.add(name)
@@ -157,7 +157,7 @@ class _Reader:
                     yield call, self._joined(call, of)
                 case ast.Call(args=[ast.ListComp() | ast.GeneratorExp() as inner], keywords=[]) if self._taken_whole(
                     inner
-                ) and self._has_number(inner):
+                ) and self._is_ragged(inner):
                     yield call, self._joined(call, self._comprehended(inner))
 
     def _taken_whole(self, node: ast.expr) -> bool:
@@ -172,14 +172,13 @@ class _Reader:
 
     # -- rounds
 
-    def _is_over_rows(self, loop: ast.For) -> bool:
-        rows = self._over(loop.target, loop.iter)
-        nodes = [n for one in loop.body for n in ast.walk(one)] if rows else []
-        return rows is not None and any(self._number_in(n, rows) for n in nodes)
+    def _is_ragged(self, node: ast.ListComp | ast.GeneratorExp) -> bool:
+        return self._has_number(node.generators[0].target, node.generators[0].iter, [node.elt])
 
-    def _has_number(self, node: ast.ListComp | ast.GeneratorExp) -> bool:
-        rows = self._over(node.generators[0].target, node.generators[0].iter)
-        return rows is not None and any(self._number_in(n, rows) for n in ast.walk(node.elt))
+    def _has_number(self, target: ast.expr, over: ast.expr, round_: Sequence[ast.AST]) -> bool:
+        """Whether rounds are over rows, and something in one asks for the number of its row."""
+        rows = self._over(target, over)
+        return rows is not None and any(self._number_in(n, rows) for one in round_ for n in ast.walk(one))
 
     def _over(self, target: ast.expr, over: ast.expr) -> _Rows | None:
         """Return what rounds are over, if that is rows with a number each."""
@@ -316,7 +315,7 @@ class _Reader:
         if not inside:
             return tensor
         at, *rest = inside
-        if self._is_of_row(ast.Tuple([*rest], ast.Load()), rows):
+        if any(self._is_of_row(one, rows) for one in rest):
             raise _NotAllRowsError
         offset, base = "", at
         match at:
