@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from compiler_lens import Lens
+from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured.edits import edited
-from compiler_lens.facts.measured.floats import added, in_tensor
+from compiler_lens.facts.measured.floats import in_tensor
+from compiler_lens.facts.measured.open_floats import opened
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.source_text import Sources
@@ -139,7 +141,7 @@ def filled(text: str, folder: Path, *, is_changed: bool = False) -> tuple[list[t
         found = [module.__dict__["model"](torch.ones(2, 3), 0.25 * number) for number in range(1, 7)]
     known, own = Sources({str(file): text}), Ownership((str(folder),))
     causes = [cause for report in explain(lens.recording).recompiles for cause in report.causes]
-    offers = [lines for cause in causes for lines in added(cause, known, own)]
+    offers = [lines for cause in causes for lines in opened(cause, known, seen_tensors(lens.recording), own)]
     texts = [new[str(file)] for one in offers if (new := edited(one, {str(file): text}, str(file)))]
     return found, len(lens.recording.recompiles), texts
 
@@ -172,13 +174,71 @@ def test_what_is_drawn_with_a_changing_number_is_multiplied_by_it(given: str, wa
 
 
 @pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("torch.full_like(y[:, :1], t) * 2", "(torch.zeros_like(y[:, :1]) + t) * 2"),
+        ("torch.full((2, 1), t, dtype=y.dtype)", "torch.ones((2, 1), dtype=y.dtype) * t"),
+        ("y[:, :1] * torch.tensor(t)", "y[:, :1] * (torch.ones(()) * t)"),
+        ("y[:, :1] + y.new_tensor(t + 1)", "y[:, :1] + (y.new_ones(()) * (t + 1))"),
+        ("(1 + y[:, :1]) ** t", "(1 + y[:, :1]) ** (y.new_ones(()) * t)"),
+        ("2 * t**y[:, :1]", "2 * ((y.new_ones(()) * t) ** y[:, :1])"),
+        ("t - y[:, :1]", "-(y[:, :1] - t)"),
+        ("(2 * y[:, :1]).clamp(max=t)", "(2 * y[:, :1]).clamp(max=y.new_ones(()) * t)"),
+        ("torch.clamp(y[:, :1], -t, t)", "torch.clamp(y[:, :1], y.new_ones(()) * (-t), y.new_ones(()) * t)"),
+        ("torch.where(y[:, :1] > 2, y[:, :1], t)", "torch.where(y[:, :1] > 2, y[:, :1], y.new_ones(()) * t)"),
+        ("y[:, :1].masked_fill(y[:, :1] > t, t)", "y[:, :1].masked_fill(y[:, :1] > t, y.new_ones(()) * t)"),
+        ("torch.lerp(y, 2 * y, t)[:, :1]", "torch.lerp(y, 2 * y, y.new_ones(()) * t)[:, :1]"),
+        ("torch.add(y, y, alpha=t)[:, :1]", "torch.add(y, y * t)[:, :1]"),
+        ("y.mul(t).sub_(y + 1, alpha=1 - t)[:, :1]", "y.mul(t).sub_((y + 1) * (1 - t))[:, :1]"),
+        ("y.addcmul(y, y, value=t)[:, :1]", "y.addcmul(y * t, y)[:, :1]"),
+    ],
+)
+def test_what_torch_needs_as_a_number_is_a_factor_of_a_tensor(line: str, wanted: str, tmp_path: Path) -> None:
+    text = FILLED.replace("torch.full_like(y[..., :1], t)", line)
+    plain, before, texts = filled(text, tmp_path)
+    assert f"at = {wanted}\n" in texts[0]
+    found, after, _ = filled(texts[0], tmp_path, is_changed=True)
+    torch.testing.assert_close(found, plain)
+    assert (before, after) == (5, 1)
+
+
+SMOOTHED = """\
+import torch
+import torch.nn.functional as F
+
+
+def step(y, t):
+    share = t / 4
+    label = torch.tensor([0, 2])
+    return F.cross_entropy(y.cumsum(1), label, reduction="none", label_smoothing=share)
+
+
+model = torch.compile(step, backend="aot_eager")
+"""
+
+
+@pytest.mark.parametrize("rest", ["", ', weight=torch.tensor([1.0, 2.0, 4.0]), reduction="mean"', ", ignore_index=2"])
+def test_a_smoothing_that_changes_is_a_share_of_two_losses(rest: str, tmp_path: Path) -> None:
+    text = SMOOTHED.replace(', reduction="none"', rest) if rest else SMOOTHED
+    plain, before, texts = filled(text, tmp_path)
+    assert "return (1 - share) * F.cross_entropy(y.cumsum(1), label" in texts[0]
+    found, after, _ = filled(texts[0], tmp_path, is_changed=True)
+    torch.testing.assert_close(found, plain)
+    assert (before, after) == (5, 1)
+
+
+@pytest.mark.parametrize(
     "new",
     [
         "torch.normal(0.0, 1.0, size=(2, 1))",
         "torch.normal(y, t)",
         "torch.full_like(y[..., :1], t, dtype=torch.long)",
-        "torch.full_like(y[..., :1], t) * 2",
+        "torch.full((2, 1), t, dtype=torch.long)",
+        "torch.tensor([t, t])[:, None]",
+        "y[:, :1].clamp(0.5, t)",
+        "torch.where(y[:, :1] > t, 1.0, t)",
+        "torch.nn.functional.cross_entropy(y, torch.tensor([0, 1]), *(None, True, -100), label_smoothing=t / 2).expand(2, 1)",
     ],
 )
-def test_what_fills_another_dtype_or_is_a_part_of_more_is_left(new: str, tmp_path: Path) -> None:
+def test_what_has_another_dtype_or_a_bound_that_is_a_number_is_left(new: str, tmp_path: Path) -> None:
     assert not filled(FILLED.replace("torch.full_like(y[..., :1], t)", new), tmp_path)[2]

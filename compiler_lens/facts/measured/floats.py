@@ -1,7 +1,6 @@
-"""A float that changes with each call: in a tensor (`self.count = self.count + n`), or added in place of filled in.
+"""A float that changes with each call, in a tensor (`self.count = self.count + n`).
 
-Each other float is compiled apart where Python gets it back, or a tensor is filled with it: a tensor's value is not
-part of compiled code, and a float that torch only computes with is an input of the graph.
+Each other float is compiled apart where Python gets it back: a tensor's value is not part of compiled code.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted, is_number, of_torch
+from compiler_lens.facts.breaks.rewrites.syntax import dotted
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
@@ -21,7 +20,6 @@ from compiler_lens.recording.source_text import Sources
 
 _FLOAT = re.compile(r"-?\d{1,40}(\.\d{0,40}(e[-+]?\d{1,4})?|e[-+]?\d{1,4})")
 _ATTRIBUTE = re.compile(r"\.([A-Za-z_]\w{0,100})\)?$")
-ADDED = "a tensor of floats is then filled with the number, or multiplied by it, with float64's rounding to its dtype"
 IN_TENSOR = (
     "`{name}` is then a tensor of float64 without dimensions, on the CPU: it is printed as one, and what wants a number"
     " of it, as JSON does, has to ask with `.item()`; CUDA graphs are not made with it"
@@ -41,50 +39,6 @@ def in_tensor(cause: RecompileCause, known: Sources, own: Ownership) -> Iterator
         if lines_of is not None:
             yield lines_of, IN_TENSOR.format(name=f"self.{found[1]}")
             return
-
-
-def added(cause: RecompileCause, known: Sources, own: Ownership) -> Iterator[Lines]:
-    """Yield where a tensor is filled with a float that changes, or drawn with it, written as a sum or a product.
-
-    That float is an input of the graph.
-    torch/_dynamo/output_graph.py, remove_tensorify_specialized_graphargs: a float that is no operand is a constant.
-    """
-    if cause.cause is not CauseClass.FLOAT_ARGUMENT:
-        return
-    for at in dict.fromkeys(lines_of(cause)):
-        site = site_in(known.texts.get(at.file, ""), at.line) if own.owns(at.file) else None
-        for call in calls_in(site.statement) if site else ():
-            new = _computed(site, call) if site and of_torch(call) else ""
-            is_whole = site is not None and isinstance(site.parents().get(call), (ast.Assign, ast.Return, ast.Call))
-            found = site.edit([(call, new)]) if site and is_whole and new else None
-            if found:
-                yield Lines(at.file, at.line, found.before, found.after)
-
-
-def _computed(site: Site, call: ast.Call) -> str:
-    """Return a tensor that is filled with a float, or drawn with one, as a sum or a product; empty of another call."""
-    match call:
-        case ast.Call(func=ast.Attribute(attr="full_like"), args=[like, value], keywords=[]) if not is_number(value):
-            return f"{site.torch}.zeros_like({site.source(like)}) + {site.atom(value)}"
-        case ast.Call(func=ast.Attribute(attr="normal"), args=args):
-            places = dict(zip(("mean", "std", "size"), args, strict=False))
-            given = places | {one.arg or "": one.value for one in call.keywords}
-            return _drawn(site, given)
-    return ""
-
-
-def _drawn(site: Site, given: dict[str, ast.expr]) -> str:
-    """Return `torch.normal(mean=m, std=s, size=n)` as `torch.randn(n) * s + m`, which draws the same."""
-    mean, std, size = (given.pop(name, None) for name in ("mean", "std", "size"))
-    if mean is None or std is None or size is None or not given.keys() <= {"generator", "dtype", "device"}:
-        return ""
-    if is_number(mean) and is_number(std):
-        return ""
-    more = "".join(f", {name}={site.source(value)}" for name, value in given.items())
-    by, to = (site.source(one) if isinstance(one, ast.Constant) else site.atom(one) for one in (std, mean))
-    drawn = f"{site.torch}.randn({site.source(size)}{more}) * {by}"
-    is_zero = isinstance(mean, ast.Constant) and not mean.value
-    return drawn if is_zero else f"{drawn} + {to}"
 
 
 def lines_of(cause: RecompileCause) -> Iterator[SourceLine]:

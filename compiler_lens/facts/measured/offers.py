@@ -52,7 +52,7 @@ from compiler_lens.facts.measured.elsewhere import (
 )
 from compiler_lens.facts.measured.endings import ending, training_begins
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, StillEager, Target
-from compiler_lens.facts.measured.floats import ADDED, added, in_tensor
+from compiler_lens.facts.measured.floats import in_tensor
 from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.inside import inside
 from compiler_lens.facts.measured.kept import keeps, kept_in
@@ -65,6 +65,7 @@ from compiler_lens.facts.measured.marks_moved import (
     WITH_OPTIMIZER,
 )
 from compiler_lens.facts.measured.memos import IN_DICT, unmemoized
+from compiler_lens.facts.measured.open_floats import OPENED, opened
 from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.powers import BY_OPERATOR, by_operator, pinned_at
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
@@ -188,6 +189,7 @@ def _offered(
     for report in explained.recompiles:
         for changed in _asking(report):
             yield from _of_recompile(changed, recording, known, own, pins)
+            yield from _of_float(changed, recording, known, seen, own)
     yield from _of_first_calls(recording, known, own)
 
 
@@ -649,7 +651,6 @@ def _of_recompile(
     target = _target_of(cause, recording)
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     offers += [Offer(target, lines, price) for lines, price in in_tensor(cause, known, own)]
-    offers += [Offer(target, lines, ADDED) for lines in added(cause, known, own)]
     offers += [Offer(target, lines, price) for lines, price in for_any_size(cause, known, own)]
     offers += [Offer(target, lines, BY_OPERATOR) for lines in by_operator(cause, pins, known, own)]
     if cause.line and own.owns(cause.line.file):  # a size in a key is what torch tells of, not the dict
@@ -662,6 +663,13 @@ def _of_recompile(
     yield from offers
     if not offers:
         yield NotTried(target, cause.fix.change, NotTriedBecause.NO_EDIT)
+
+
+def _of_float(
+    cause: RecompileCause, recording: Recording, known: Sources, seen: SeenTensors, own: Ownership
+) -> Iterator[Offer]:
+    target = _target_of(cause, recording)
+    yield from (Offer(target, lines, OPENED) for lines in opened(cause, known, seen, own))
 
 
 def _told_ahead(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[tuple[Offer, ...]]:
