@@ -33,10 +33,11 @@ class Graphs:
         return made if _is_of_optimizer(graph_module) else self._counting(operators_of(graph_module), made)
 
     def aot_eager(self, graph_module: Any, inputs: Any) -> Compiled:
-        """Run it as AOTAutograd has it."""
-        is_of_optimizer, operators = _is_of_optimizer(graph_module), operators_of(graph_module)
-        made = aot_eager()(graph_module, inputs)
-        return made if is_of_optimizer else self._counting(operators, made)
+        """Run it as AOTAutograd has it; an optimizer's, which no change is made for, as Dynamo captured it."""
+        if _is_of_optimizer(graph_module):
+            return captured(graph_module, inputs)
+        operators = operators_of(graph_module)
+        return self._counting(operators, aot_eager()(graph_module, inputs))
 
     def _counting(self, operators: int, compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:
