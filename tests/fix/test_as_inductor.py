@@ -103,6 +103,7 @@ CONVOLVED = """\
     """
 
 
+@pytest.mark.long
 def test_what_inductor_compiles_for_each_size_by_itself_is_counted_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,6 +136,7 @@ ONE_TENSOR = """\
     """
 
 
+@pytest.mark.long
 def test_a_tensor_that_inductor_makes_one_with_the_loss_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,6 +50,7 @@ def _fixed(first: str, outer: str, capsys: pytest.CaptureFixture[str], *options:
     return " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.long
 @LOSES_ALPHA
 def test_a_change_with_which_inductor_computes_something_else_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -43,7 +43,7 @@ def _said(capsys: pytest.CaptureFixture[str], *options: str, **parts: str) -> st
 
 
 @IS_ONE_BOOL
-@pytest.mark.parametrize("said", ["pass", "print('x')"])
+@pytest.mark.parametrize("said", [pytest.param("pass", marks=pytest.mark.long), "print('x')"])
 def test_a_program_that_is_wrong_when_compiled_is_told_so(
     said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,7 +35,7 @@ class Graphs:
     def aot_eager(self, graph_module: Any, inputs: Any) -> Compiled:
         """Run it as AOTAutograd has it; an optimizer's, which no change is made for, as Dynamo captured it."""
         if _is_of_optimizer(graph_module):
-            return captured(graph_module, inputs)
+            return self.captured(graph_module, inputs)
         operators = operators_of(graph_module)
         return self._counting(operators, aot_eager()(graph_module, inputs))
 
