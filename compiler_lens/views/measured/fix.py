@@ -551,8 +551,8 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield from _not_quite_equal(best.observed)
     yield from _other_inputs(best.observed.others, fix.own_backend)
     if fix.is_unchecked:
-        which = "all other inputs, nor" if best.observed.others.same else "other inputs than the program's own, and"
-        yield paragraph(f"Not tried yet: {which} without torch.compile.", tone=Tone.WARN)
+        kinds = "more kinds of other inputs" if best.observed.others.same else "other inputs than the program's own"
+        yield paragraph(f"Not tried yet: {kinds}, and without torch.compile.", tone=Tone.WARN)
     if best.observed.printed:
         said = _other_words(best.observed.printed)
         may = "a time, or a count of what is compiled, may differ; a result must not"

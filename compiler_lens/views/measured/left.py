@@ -294,7 +294,9 @@ def _why(one: StillEager, fix: Fix) -> tuple[Part, ...]:
         return (f"compiling it failed: {sentence(_first(one.reason) or 'torch gave no reason')}",)
     part = one.parts[0]
     at, said = fix.as_it_was(part.place), _first(part.why)
-    where: tuple[Part, ...] = (At(at), f", `{one_line(at.code, 80)}`") if at else ("an unknown line",)
+    where: tuple[Part, ...] = (At(at),) if at else ("an unknown line",)
+    if at and at.code:
+        where += (f", `{one_line(at.code, 80)}`",)
     if part.reason is Reason.AROUND:
         return (f"it runs eagerly because `{said}` does.",)
     if part.reason is Reason.GRAPH_BREAK and part.extent is Extent.REST:
