@@ -40,6 +40,7 @@ from compiler_lens.facts.measured.other_inputs import (
     compared,
     sides,
 )
+from compiler_lens.measure.fix.graphs import Graphs
 from compiler_lens.measure.fix.inputs import made, not_made, ways
 from compiler_lens.measure.fix.other_inputs import CountedLines, OtherCalls, impossible
 from compiler_lens.measure.fix.plan import RESULTS, Outcome, Plan, Program
@@ -153,7 +154,7 @@ def inputs_of(*given: Any, gradients: bool = True) -> dict[Inputs, list[Given]]:
         flags = [(getattr(a, "requires_grad", False), a.is_contiguous() if torch.is_tensor(a) else True) for a in args]
         return [*(a.detach() if torch.is_tensor(a) else a for a in args), *(flag for pair in flags for flag in pair)]
 
-    others = OtherCalls(CountedLines(frozenset()))
+    others = OtherCalls(CountedLines(frozenset()), Graphs())
     with torch.set_grad_enabled(gradients):
         others.before(told, 0, (given, {}), lambda _: [])
     assert not others.lost
@@ -193,7 +194,7 @@ def test_what_is_the_same_or_cannot_be_made_is_left_out() -> None:
 
 
 def test_one_tensor_that_is_given_twice_stays_one() -> None:
-    x, others = torch.ones(2), OtherCalls(CountedLines(frozenset()))
+    x, others = torch.ones(2), OtherCalls(CountedLines(frozenset()), Graphs())
     others.before(lambda a, b: a is b, 0, ((x, x), {}), lambda _: [])
     assert {one.value for one in others.keeper.kept if one.kind == "result"} == {True}
 
@@ -203,7 +204,7 @@ def test_one_tensor_that_is_given_twice_stays_one() -> None:
 
 def tries(do: Callable[[], object]) -> OtherCalls:
     """Make one call with other inputs after another of a function that does something."""
-    others = OtherCalls(CountedLines(frozenset()))
+    others = OtherCalls(CountedLines(frozenset()), Graphs())
     others.before(lambda x: (do(), x * 2)[1], 0, ((torch.ones(2),), {}), lambda _: [])
     return others
 
@@ -275,7 +276,7 @@ def test_a_call_with_other_inputs_writes_to_no_memory_that_others_see(name: str,
     path.write_bytes(bytes(8000))
     kept = SHARED[name](path)
     kept[3] = 5.0
-    found = OtherCalls(CountedLines(frozenset()))
+    found = OtherCalls(CountedLines(frozenset()), Graphs())
     found.before(lambda x: kept.sub_(1).sum() + 0 * x.sum().nan_to_num(), 0, ((torch.ones(2),), {}), lambda _: [])
     results = [one.value for one in found.keeper.kept if one.kind == "result"]
     assert results, found.lost
@@ -291,7 +292,7 @@ def test_a_map_that_is_longer_than_its_file_costs_no_call(tmp_path: Path) -> Non
     kept = np.memmap(path, dtype="uint8", mode="r+")
     os.truncate(path, mmap.PAGESIZE)
     path.unlink()
-    found = OtherCalls(CountedLines(frozenset()))
+    found = OtherCalls(CountedLines(frozenset()), Graphs())
     found.before(lambda x: x + int(kept[0]), 0, ((torch.ones(2),), {}), lambda _: [])
     assert not found.lost
     assert found.keeper.kept
@@ -306,7 +307,7 @@ def test_where_shared_memory_cannot_be_found_no_calls_are_made(monkeypatch: pyte
 
 def test_a_call_that_ends_the_process_or_never_ends_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("compiler_lens.measure.fix.other_inputs._SILENCE", 3.0)
-    others = OtherCalls(CountedLines(frozenset()))
+    others = OtherCalls(CountedLines(frozenset()), Graphs())
 
     def do(x: torch.Tensor) -> torch.Tensor:
         if x.isnan().any():

@@ -13,7 +13,7 @@ import pytest
 
 import compiler_lens
 from compiler_lens.measure.fix.plan import Outcome, Plan, Program
-from compiler_lens.measure.fix.process import Limits, Processes
+from compiler_lens.measure.fix.process import Limits, OutOfTime, Processes
 
 # Each waits for the other: one after the other they would never end.
 WAITING = """\
@@ -185,3 +185,26 @@ def test_one_at_a_time_nothing_begins_before_its_turn() -> None:
         processes.one_at_a_time()
         processes.expect([Plan(Program("program.py"), "nowhere")], 60)
         assert not processes._expected
+
+
+def test_what_is_half_done_when_most_of_the_time_is_over_goes_on_in_the_last_stretch(tmp_path: Path) -> None:
+    home = str(Path(compiler_lens.__file__).parent.parent)
+    with Processes([sys.executable], home, os.environ, Limits(120, within=900, jobs=2)) as processes:
+        runs = Runs(tmp_path, processes)
+        runs.write("""\
+            import time
+            from pathlib import Path
+
+            with open("began", "a") as file:
+                file.write("1")
+            while not Path("go").exists():
+                time.sleep(0.1)
+            """)
+        processes._end = time.monotonic() + 8  # of the first stretch
+        with pytest.raises(OutOfTime):
+            processes.run(runs.plan())
+        assert (tmp_path / "began").read_text() == "1"
+        processes.begin_last_stretch()
+        (tmp_path / "go").touch()
+        assert not processes.run(runs.plan()).outcome.error
+        assert (tmp_path / "began").read_text() == "1"  # it was not begun once more

@@ -21,11 +21,13 @@ class Graphs:
     Attributes:
         operators: those that have run so far, with all their repetitions.
         launches: how often a graph has run.
+        is_plain: AOTAutograd traces no graph any more.
 
     """
 
     def __init__(self) -> None:
         self.operators = self.launches = 0
+        self.is_plain = False
 
     def captured(self, graph_module: Any, inputs: Any) -> Compiled:
         """Run a graph as Dynamo captured it."""
@@ -34,10 +36,16 @@ class Graphs:
 
     def aot_eager(self, graph_module: Any, inputs: Any) -> Compiled:
         """Run it as AOTAutograd has it; an optimizer's, which no change is made for, as Dynamo captured it."""
-        if _is_of_optimizer(graph_module):
+        if self.is_plain or _is_of_optimizer(graph_module):
             return self.captured(graph_module, inputs)
         operators = operators_of(graph_module)
         return self._counting(operators, aot_eager()(graph_module, inputs))
+
+    def aot_of_floats(self, graph_module: Any, inputs: Any) -> Compiled:
+        """Run it as AOTAutograd has it where it has an open float, which that may have to know; else as captured."""
+        values = (node.meta.get("example_value") for node in graph_module.graph.nodes)
+        has_float = any(isinstance(one, torch.SymFloat) for one in values)
+        return (self.aot_eager if has_float else self.captured)(graph_module, inputs)
 
     def _counting(self, operators: int, compiled: Compiled) -> Compiled:
         def run(*args: Any) -> Any:

@@ -22,6 +22,7 @@ from msgspec import Struct
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.capture.torch_api.measuring import pytree
 from compiler_lens.facts.measured.other_inputs import Counted, CountedCall, Unmade, Untried, Way
+from compiler_lens.measure.fix.graphs import Graphs
 from compiler_lens.measure.fix.inputs import made, not_made, ways
 from compiler_lens.measure.fix.objects import Named, generators, held, roots_of
 from compiler_lens.measure.fix.results import Keeper, Kept, keep_changed, looked_into, packed
@@ -113,16 +114,17 @@ class OtherCalls:
 
     Args:
         lines: counts the lines that run in these calls.
+        graphs: what AOTAutograd makes of a graph shows in the program's own calls; these run what Dynamo captured.
         is_compiled: the function is compiled by its own backend: calls are made once it was, with inputs for which the
             same code runs, as nothing can be compiled in a copy. What a compiler would write, it may not.
     """
 
-    def __init__(self, lines: CountedLines, *, is_compiled: bool = False) -> None:
+    def __init__(self, lines: CountedLines, graphs: Graphs, *, is_compiled: bool = False) -> None:
         self.keeper = Keeper()
         self.lost: list[tuple[int, Way]] = []  # calls that did not come to their end
         self.unmade: list[Unmade] = []
         self.counted: list[CountedCall] = []  # how often lines ran in each
-        self._lines = lines
+        self._lines, self._graphs = lines, graphs
         self._is_compiled = is_compiled
         self._made: dict[int, int] = {}  # calls of each function, by its number
         self._seconds = 0.0
@@ -172,6 +174,7 @@ class OtherCalls:
 
     def _in_a_copy(self, asked: _Asked, tell: Tell) -> None:
         torch.set_num_threads(1)  # the threads of this process were not copied
+        self._graphs.is_plain = True
         written, _ = dynamo.as_written(asked.function)
         with restoring_state(written, asked.given) as state:
             for way in asked.ways:

@@ -48,6 +48,7 @@ class Plan(Struct, frozen=True):
     is_noisy: bool = False  # begin with such parameters
     is_eager: bool = False  # without torch.compile
     is_aot: bool = False  # AOTAutograd traces what Dynamo captured
+    is_aot_of_floats: bool = False  # it does so of graphs that are given a number that Dynamo left open
     has_own_backend: bool = False  # the program's own backend compiles it
     is_rough: bool = False  # what differs no more than rounding may make of it is the same
     observe: frozenset[str] = (

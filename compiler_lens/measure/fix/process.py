@@ -216,16 +216,22 @@ class Processes:
     def _waited(self, begun: _Begun) -> int | None:
         """Wait for a run, and begin others meanwhile: its exit status, or None if it is late."""
         until = min(begun.at + begun.seconds, self._end)
+        goes_on = False
         try:
             while begun.process not in self._ended:
                 while self._expected and len(self._begun) + 1 < self._jobs and self._has_memory():
                     self._begun.append(self._fork(*self._expected.pop(0)))
                 if not self._says_something(until - time.monotonic()):
+                    # What is asked for once more in the last stretch is half done then.
+                    goes_on = self.is_over and self._end < self._last and self._jobs > 1
                     return None
                 self._hear()
             return self._ended[begun.process]
         finally:
-            self._stop(begun)
+            if goes_on:
+                self._begun.append(begun)
+            else:
+                self._stop(begun)
 
     def _says_something(self, seconds: float) -> bool:
         stream = self._server.stdout if self._server else None

@@ -63,8 +63,9 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         stance = "force_eager" if plan.is_eager else "default"
         is_own = plan.is_eager or plan.has_own_backend
         graphs = Graphs()
-        backend = None if is_own else graphs.aot_eager if plan.is_aot else graphs.captured
-        stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
+        captured = graphs.aot_of_floats if plan.is_aot_of_floats else graphs.captured
+        backend = graphs.aot_eager if plan.is_aot else captured
+        stack.enter_context(torch.compiler.set_stance(stance, force_backend=None if is_own else backend))
         stack.enter_context(guards_untimed())
         caches = _caches(plan.at.parent) if plan.has_own_backend else None
         if caches:
@@ -75,7 +76,7 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
         observer, lines, outside = Observer(plan.observe), CountedLines(plan.count_lines), Outside(plan.at)
         are_made = plan.with_others and impossible() is None
-        others = OtherCalls(lines, is_compiled=plan.has_own_backend) if are_made else None
+        others = OtherCalls(lines, graphs, is_compiled=plan.has_own_backend) if are_made else None
 
         def end(error: BaseException | None = None) -> None:
             outside.end()

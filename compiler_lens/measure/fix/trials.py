@@ -229,13 +229,13 @@ class _Runs:
         if not self._may_pin(ended.recording):
             return ended
         self._tell("the program as it is, with AOTAutograd")
-        found = self._processes.run(replace(self._plan(), is_aot=True), self._longest)
+        found = self._processes.run(replace(self._plan(), is_aot_of_floats=True), self._longest)
         if found.outcome.error or self._seen(found).cost <= self._seen(ended).cost:
             return ended
         if self._is_as_seldom_by_its_own(self._plan(), ended.recording):
             return ended
         if not _is_same(found):  # its graphs round otherwise: all is compared with what it computes so
-            found = self._processes.run(replace(self._plan(), is_aot=True, reference=""), self._longest)
+            found = self._processes.run(replace(self._plan(), is_aot_of_floats=True, reference=""), self._longest)
             self._reference = self._results()
         self._is_aot = True
         return found
@@ -482,12 +482,12 @@ class _Runs:
     def _in_folder(self, name: str, texts: Texts | None, offers: tuple[Offer, ...]) -> Plan:
         folder = self._folder / name
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
-        is_aot = self._is_aot or any(offer.needs_aot for offer in offers)
         asked = self._asked
         return Plan(
             asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "",
             frozenset({ALL}) if any(offer.keeps_less for offer in offers) else self._unsure,
-            frozenset(offer.leaves for offer in offers if offer.leaves), is_aot=is_aot, beside=_beside(offers),
+            frozenset(offer.leaves for offer in offers if offer.leaves), beside=_beside(offers),
+            is_aot=any(offer.needs_aot for offer in offers), is_aot_of_floats=self._is_aot,
         )  # fmt: skip
 
     def _results(self) -> str:
@@ -564,7 +564,7 @@ class _Runs:
     def _confirm(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         """Return the same with what calls with other inputs give; other results where these speak against it."""
         if seen.results is Results.EQUAL:
-            self._processes.expect(list(self._looks(texts, offers)), self._longest)
+            self._processes.expect(list(self._looks(seen, texts, offers)), self._longest)
             seen = self._also_in_eager(seen, texts, offers)
         if seen.results is Results.EQUAL:
             seen = self._as_aot_counts(seen, texts, offers)
@@ -595,10 +595,12 @@ class _Runs:
             found = replace(found, results=Results.DIFFER)
         return self._noted(found, self._recording_of(seen))
 
-    def _looks(self, texts: Texts, offers: tuple[Offer, ...]) -> Iterator[Plan]:
+    def _looks(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Iterator[Plan]:
         """Yield the runs of a closer look that are known before it begins."""
         if self._is_alike_in_eager:
             yield replace(self._ahead(texts, offers), is_eager=True)
+        if not self._is_aot and self._may_pin(self._recording_of(seen)):
+            yield replace(self._ahead(texts, offers), is_aot_of_floats=True)
         if self._others is not None:
             yield self._with_others(self._others, self._ahead(texts, offers), is_aot=True)
 
@@ -634,7 +636,7 @@ class _Runs:
         if self._is_aot or not self._may_pin(self._recording_of(seen)):
             return seen
         self._tell_of(offers, "counted with AOTAutograd")
-        ended = self._processes.run(replace(self._plan(texts, offers), is_aot=True), self._longest)
+        ended = self._processes.run(replace(self._plan(texts, offers), is_aot_of_floats=True), self._longest)
         ended = self._without_around(ended)
         counted = self._seen(ended)
         if ended.outcome.error or counted.cost <= seen.cost:
