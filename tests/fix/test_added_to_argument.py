@@ -88,3 +88,52 @@ def test_a_list_that_is_used_otherwise_stays(old: str, new: str) -> None:
 def test_what_another_function_is_given_is_not_at_hand_after_the_call() -> None:
     text = TEXT + "\n\ndef step(x, w, stats):\n    return loss_of(x, w, stats) * 2\n"
     assert split(text, "step", (KL,)) is None
+
+
+ROUNDS = """
+def loss_of(x, w, stats):
+    total = 0.0
+    for column in range(3):
+        part = (x[:, column] * w[column]).exp().mean()
+        stats["kl share".split()[column % 2]].append(1.0)
+        stats[column].append(part.item())
+        total = total + part
+    return total
+"""
+PART = "stats[column].append(part.item())"
+
+
+def test_what_a_round_adds_goes_to_the_list_of_its_number() -> None:
+    text = "import torch\n\n" + ROUNDS.replace('        stats["kl share".split()[column % 2]].append(1.0)\n', "")
+    better = split(text, "loss_of", (PART,))
+    assert better is not None
+    left: list[object] = []
+    for one in (text, better):
+        for backend in ("", "eager"):
+            torch._dynamo.reset()
+            module = ModuleType("rounds")
+            exec(compile(one, "rounds.py", "exec"), module.__dict__)
+            function = module.__dict__["loss_of"]
+            called = torch.compile(function, backend=backend) if backend else function
+            torch.manual_seed(0)
+            stats: dict[int, list[float]] = {column: [] for column in range(3)}
+            with Lens(strict=True) as lens:
+                losses = [called(torch.randn(4, 3), torch.ones(3), stats) for _ in range(3)]
+            left.append((torch.stack(losses), {column: torch.tensor(found) for column, found in stats.items()}))
+    assert not lens.recording.graph_breaks
+    for found in left[1:]:
+        torch.testing.assert_close(found, left[0])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("for column in range(3)", "for column in x"),
+        ("total = total + part", "column = 0"),
+        (PART, "stats[column][total].append(part.item())"),
+        ("append(1.0)", "clear()"),
+    ],
+)
+def test_what_a_round_has_otherwise_stays(old: str, new: str) -> None:
+    text = "import torch\n\n" + ROUNDS.replace(old, new)
+    assert split(text, "loss_of", (PART.replace(old, new),)) is None

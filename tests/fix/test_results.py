@@ -110,6 +110,18 @@ def test_a_loss_that_is_nan_has_no_gradients_to_compare(
     assert (OtherInputs((call,)).against(may_raise=False) is None) == (gave is not Gave.OTHER)
 
 
+@pytest.mark.parametrize(("unsure", "gave"), [("Net.times[0]", Gave.SAME), ("Net.losses[0]", Gave.OTHER)])
+def test_a_time_that_another_call_takes_is_one_of_the_same_list(unsure: str, gave: Gave) -> None:
+    sides = []
+    for taken in (0.5, 0.9):
+        keeper = Keeper()
+        keeper.keep("result", 2, [torch.ones(2)], Inputs.NEGATED.value)
+        results.keep_changed(keeper, 2, {}, {"Net.times[1]": taken}, Inputs.NEGATED.value)
+        sides.append(keeper.kept)
+    (call,) = results.compared_calls(*sides, frozenset({unsure}))
+    assert call.gave is gave
+
+
 @pytest.mark.parametrize(
     ("value", "other", "largest"),
     [

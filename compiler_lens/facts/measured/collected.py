@@ -32,6 +32,7 @@ class Collected(Struct, frozen=True):
     made: str  # what Python adds of that `value`
     attribute: str = ""  # in which the object holds the list; empty of a list of the module's
     argument: str = ""  # the argument that is the list, or has it
+    key: str = ""  # the number of a round, by which the argument has it
 
     @property
     def owner(self) -> ast.expr:
@@ -124,9 +125,24 @@ def _added_to_argument(site: Site) -> Collected | None:
         return None
     others = filter(None, map(_appended_to, ast.walk(site.function)))
     loaded = [n for one in others for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == root]
-    if len(loaded) != len(site.loads(root)):
+    own = [n.id for n in ast.walk(owner) if isinstance(n, ast.Name) and n.id in site.uses().stores]
+    if len(loaded) != len(site.loads(root)) or not set(own) <= _numbers_of_rounds(site):
         return None
-    return Collected(site, call, *_kept(site, call.args[0]), argument=root)
+    if len(own) > 1 or not has_lines(site, site.statement):
+        return None
+    return Collected(site, call, *_kept(site, call.args[0]), argument=root, key="".join(own))
+
+
+def _numbers_of_rounds(site: Site) -> frozenset[str]:
+    """Return the names that loops around a statement count their rounds with, and nothing else is given."""
+    found = set[str]()
+    for one in site.around:
+        match one:
+            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"))):
+                found.add(name)
+            case ast.For(target=ast.Tuple(elts=[ast.Name(id=name), *_]), iter=ast.Call(func=ast.Name(id="enumerate"))):
+                found.add(name)
+    return frozenset(name for name in found if len(site.uses().stores.get(name, ())) == 1)
 
 
 def _appended_to(node: ast.AST) -> ast.expr | None:
@@ -235,17 +251,22 @@ def collecting(text: str, code: str, name: str) -> tuple[str, list[str]] | None:
     new = free("added", identifiers([tree]))
     lines = text.split("\n")
     pad = " " * site.statement.col_offset
+    beside = "self" if found.attribute else found.key
     lines[site.statement.lineno - 1 : site.statement.lineno] = [
         f"{pad}if {site.torch}.compiler.is_compiling():",
-        f"{pad}    {new}.append({f'(self, {found.kept})' if found.attribute else found.kept})",
+        f"{pad}    {new}.append({f'({beside}, {found.kept})' if beside else found.kept})",
         f"{pad}else:",
         f"{pad}    {site.source(call)}",
     ]
     there = identifiers(one for key, one in named_functions(text) if key == name)
     value, owner = free("value", there), free("owner", there)
-    each, adding = (
-        (f"{owner}, {value}", f"{owner}.{found.attribute}") if found.attribute else (value, site.source(found.owner))
-    )
+    each, adding = value, site.source(found.owner)
+    if found.attribute:
+        each, adding = f"{owner}, {value}", f"{owner}.{found.attribute}"
+    elif found.key:
+        at = free("at", there)
+        keys = [n for n in ast.walk(found.owner) if isinstance(n, ast.Name) and n.id == found.key]
+        each, adding = f"{at}, {value}", site.source(found.owner, [(n, at) for n in keys])
     made = found.made.replace("value", value)
     new_text = with_list("\n".join(lines), site.statement.lineno, new)
     taken = free("taken", there)

@@ -401,8 +401,16 @@ def compared_calls(
     kept: Sequence[Kept], reference: Sequence[Kept], unsure: AbstractSet[str] = frozenset()
 ) -> tuple[OtherCall, ...]:
     """Return what calls with other inputs gave, beside the same calls of another run; of those that both made."""
-    made, others = (_by_call(side if ALL not in unsure else _unnamed(side)) for side in (kept, reference))
+    made, others = (_by_call(_sure(side, unsure)) for side in (kept, reference))
     return tuple(_compared_call(key, values, others[key]) for key, values in made.items() if key in others)
+
+
+def _sure(kept: Sequence[Kept], unsure: AbstractSet[str]) -> Sequence[Kept]:
+    """Return what has to be the same: where an element of a list has not, no other of that list has, as with times."""
+    lists = {_list_of(name) for name in unsure} - {""}
+    if ALL in unsure:
+        return _unnamed(kept)
+    return [one for one in kept if not (one.name and (one.name in unsure or _list_of(one.name) in lists))]
 
 
 def _by_call(kept: Sequence[Kept]) -> Mapping[tuple[int, str], Sequence[Kept]]:
