@@ -11,18 +11,30 @@ from textwrap import dedent
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.edits import Setting
-from compiler_lens.facts.measured.fix import Fix, NotCompiledBecause, Observed, Offer, OwnBackend, Target, Trial
+from compiler_lens.facts.measured.edits import Lines, Setting
+from compiler_lens.facts.measured.fix import (
+    Fix,
+    NotCompiledBecause,
+    Observed,
+    Offer,
+    OwnBackend,
+    StillEager,
+    Target,
+    Trial,
+)
 from compiler_lens.facts.measured.other_inputs import Gave, Inputs, OtherCall, OtherInputs
 from compiler_lens.facts.measured.printed import OtherWords, known
+from compiler_lens.facts.overview.eager import EagerPart, Extent, Reason
+from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.measure.fix import trials
 from compiler_lens.measure.fix.plan import Program
 from compiler_lens.measure.fix.process import Limits, OutOfTime, Processes
 from compiler_lens.measure.fix.search import Search
-from compiler_lens.recording.model import Figures, Results
+from compiler_lens.recording.model import Figures, Results, SourceLine
 from compiler_lens.render.console import fix_report
 
 
@@ -469,3 +481,17 @@ def test_what_its_own_backend_makes_of_inputs_that_the_program_cannot_have_is_to
     shown = fix_report(Fix(seen, (best,), best, own_backend=OwnBackend(("inductor",), others=others)), width=120)
     assert "With its own backend and other inputs it gives something else:" in shown
     assert "- a nan among them: call 2 does not raise, as it does without the change" in shown
+
+
+def test_what_both_sides_give_is_not_known_of_a_function_of_which_nothing_is_compiled() -> None:
+    """A run of it is the program's own: what stands for compiled code alone was not in it."""
+    at, name = SourceLine("a.py", 3, "loss", "if hit.sum() == 0:"), FunctionName("loss", "a.py", 1)
+    edit = Lines("a.py", 3, ("if hit.sum() == 0:",), ("if not torch.compiler.is_compiling() and (hit.sum() == 0):",))
+    offer = Offer(Target(at, "jump", "loss"), edit, needs_both=True)
+    part = EagerPart(name, Reason.GRAPH_BREAK, Extent.EVERY_CALL, "", at)
+    for extent, found in ((Extent.EVERY_CALL, [edit]), (Extent.REST, []), (Extent.UNFIT, [])):
+        seen = Observed(None, None, eager=(StillEager(name, "", (replace(part, extent=extent),)),))
+        assert list(trials._not_compiled([offer, replace(offer, needs_both=False)], seen)) == found
+    other = replace(offer, target=Target(at, "jump", "step"))
+    seen = Observed(None, None, eager=(StillEager(name, "", (part,)),))
+    assert not list(trials._not_compiled([other], seen))

@@ -572,7 +572,7 @@ def test_only_lines_of_calls_that_gave_the_same_speak_for_a_change(
     assert found["train.py"].get(7, (0, 0)) == (0, 3 * times[1])
 
 
-ONE_WAY = "its test went one way only in all that could be compared: what it gives the other way is not known"
+ONE_WAY = "its test went one way only in what was compiled and compared: what it gives the other way is not known"
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from compiler_lens.facts.measured.other_inputs import (
 )
 from compiler_lens.facts.measured.printed import Known, known
 from compiler_lens.facts.measured.time_for_all import enough_for_all
+from compiler_lens.facts.overview.eager import Extent
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import ALL, RESULTS, Outcome, Plan, Program
 from compiler_lens.measure.fix.process import LAST_STRETCH, Ended, OutOfTime, Processes
@@ -589,7 +590,7 @@ class _Runs:
         refuted_by = others.against(
             may_raise=any(offer.may_raise for offer in offers), raises_less=any(offer.raises_less for offer in offers)
         )
-        unseen = self._unseen(offers, self._others, others)
+        unseen = tuple(dict.fromkeys((*self._unseen(offers, self._others, others), *_not_compiled(offers, seen))))
         found = replace(seen, others=others, refuted_by=refuted_by, unseen=unseen)
         if refuted_by or unseen:
             found = replace(found, results=Results.DIFFER)
@@ -712,6 +713,16 @@ class _Runs:
             operators=outcome.operators,
             launches=outcome.launches,
         )
+
+
+def _not_compiled(offers: Iterable[Offer], seen: Observed) -> Iterator[Edit]:
+    """Yield changes that have to be seen on both sides of a branch, in functions of which nothing is compiled.
+
+    What compiled code would do is not known of these: the run was the program's own, and did what it does.
+    """
+    whole = (one for one in seen.eager if any(part.extent is Extent.EVERY_CALL for part in one.parts))
+    eager = {one.function.name.rpartition(".")[2] for one in whole}
+    yield from (one.edit for one in offers if one.needs_both and one.target.frame in eager)
 
 
 def _beside(offers: Iterable[Offer]) -> frozenset[tuple[str, str]]:

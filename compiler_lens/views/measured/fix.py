@@ -322,7 +322,7 @@ def _difference(seen: Observed) -> str:
     if one := seen.refuted_by:
         return f"with other inputs ({_how(one)}) {_gave(one)}"
     if seen.is_one_sided:
-        return "its test went one way only in all that could be compared: what it gives the other way is not known"
+        return "its test went one way only in what was compiled and compared: what it gives the other way is not known"
     if found is None:
         return _other_words(seen.printed) if seen.printed else ""
     if found.numbers:
