@@ -1204,3 +1204,72 @@ def test_a_counter_among_calls_of_methods_waits_where_none_of_them_reads_it() ->
     assert torch.equal(one(ids), other(ids))
     assert one.tokens_seen == other.tokens_seen == 2
     assert split(COUNTED.replace("return x * 2", "return x * self.tokens_seen"), "Tagger.forward") is None
+
+
+GUARDED = """\
+import logging
+
+import torch
+from torch import nn
+
+logger = logging.getLogger("ecg")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.calls, self.log = 0, []
+
+    def forward(self, x, scale):
+        self.calls += 1
+        if torch.isnan(x).any():
+            logger.warning("electrode off in batch %d", self.calls)
+            x = torch.nan_to_num(x)
+        x = self.layer(x) * scale
+        self.log.append(x.mean().item())
+        return x.tanh()
+"""
+MENDS = "x = torch.nan_to_num(x)"
+
+
+def test_what_is_said_of_an_argument_that_is_mended_is_said_before_what_computes() -> None:
+    better = split(GUARDED, "Net.forward")
+    assert better is not None
+    outer, _, inner = better.partition("    def forward_computed(")
+    assert "is_compiling" not in better
+    assert MENDS in outer
+    assert MENDS not in inner
+    torch._dynamo.reset()
+    module = ModuleType("guarded")
+    exec(compile(better, "guarded.py", "exec"), module.__dict__)
+    net = module.__dict__["Net"]()
+    compiled = torch.compile(net, backend="eager")
+    said: list[str] = []
+    module.__dict__["logger"].warning = lambda text, *args: said.append(text % args)
+    with Lens(strict=True) as lens:
+        for number in range(4):
+            x = torch.full((2, 4), float("nan") if number % 2 else 1.0)
+            assert not compiled(x, 2.0).isnan().any()
+    assert said == ["electrode off in batch 2", "electrode off in batch 4"]
+    assert not lens.recording.graph_breaks
+    assert len(net.log) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (f"            {MENDS}\n", f"            {MENDS}\n            self.layer(x)\n"),
+        ("torch.nan_to_num(x)", "self.layer(x)"),
+        (MENDS, f"y = {MENDS}"),
+        ("self.calls += 1", "x = self.layer(x)"),
+    ],
+)
+def test_what_does_more_than_to_mend_an_argument_is_compiled(old: str, new: str) -> None:
+    text = GUARDED.replace(old, new, 1)
+    assert text != GUARDED
+    found = split(text, "Net.forward")
+    assert (
+        found is None
+        or "electrode off" not in found.partition("    def forward_computed(")[0].partition("def forward")[2]
+    )

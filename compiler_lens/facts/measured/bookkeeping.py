@@ -150,7 +150,8 @@ def _told_apart(
         rest += [returned] if returned and not _is_names(returned) else []
         is_text = number == 0 and isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
         is_number = one in computing and is_of_numbers(one) and not _writes_numbers(site, one, core)
-        if is_text or is_number or not (core or one in computing):
+        is_first = not core and (one not in computing or _is_guard(site, one))
+        if is_text or is_number or is_first:
             before.append(one)
         elif one in computing:
             core.append(one)
@@ -244,6 +245,25 @@ def _keeps_books(site: Site, node: ast.stmt) -> bool:
         case ast.AugAssign(target=ast.Attribute() as target, value=value):
             return dotted(target).startswith("self.") and _is_number_for_books(site, value)
     return _is_said(site, node) or added(site, node) is not None or _may_be_called_later(site, node)
+
+
+def _is_guard(site: Site, node: ast.stmt) -> bool:
+    """Return whether a statement asks for what the function is given, says something of it, and mends it.
+
+    As in `if torch.isnan(x).any():`, with a warning, and `x = torch.nan_to_num(x)`: before all else Python can do so.
+    """
+    match node:
+        case ast.If(test=test, body=body, orelse=[]) if all(_asks_only(site, n) for n in ast.walk(test)):
+            others = [one for one in body if not _is_said(site, one)]
+            return 0 < len(others) < len(body) and all(_renews(site, one) for one in others)
+    return False
+
+
+def _renews(site: Site, node: ast.stmt) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if site.function and calls_in(value):
+            return name in parameters(site.function) and _can_be_thrown_away(site, node)
+    return False
 
 
 def _begins_plainly(site: Site, node: ast.With | ast.For) -> bool:
