@@ -67,7 +67,7 @@ def test_statements_that_break_stay_and_what_is_between_them_is_compiled() -> No
 def test_a_part_gets_what_it_reads_and_returns_what_is_read_after_it() -> None:
     new = divided(HEAD + dedent(STEP).lstrip(), "step", BREAKING)
     assert "@torch._dynamo.decorators.skip\ndef step(x, scale=1.0, *, bias=None):\n" in new
-    assert "    y = step_computed(scale, x)\n    # of its own size\n    top = y.abs()" in new
+    assert "    y = step_computed(x, scale)\n    # of its own size\n    top = y.abs()" in new
     assert "    z = step_computed_2(bias, y)\n    calls += 1\n    if top > 0.9:\n" in new
     assert "    return step_computed_3(top, x, z)\n" in new
 

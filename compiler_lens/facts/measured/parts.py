@@ -88,6 +88,7 @@ class _Known(Struct, frozen=True):
     shared: AbstractSet[str]  # names of the module that it gives a value to
     is_method: bool
     indent: int  # of the function's own statements
+    parameters: Sequence[str]
 
     def breaks(self, one: ast.stmt) -> bool:
         """Whether one of the lines that stay stands in a statement."""
@@ -175,7 +176,8 @@ def _in_parts(text: str, name: str, kept: Collection[str], others: AbstractSet[s
     if site is None or not site.has_torch_at_top or "self" in stored(function.body):
         return None
     body = function.body[int(ast.get_docstring(function, clean=False) is not None) :]
-    known = _Known(text.split("\n"), kept, _own(tree, name), _globals(body), _is_method(function), body[0].col_offset)
+    known = _Known(text.split("\n"), kept, _own(tree, name), _globals(body), _is_method(function), body[0].col_offset,
+                   parameters(function))  # fmt: skip
     if not any(known.breaks(one) for one in body):
         return None
     begin = frozenset(parameters(function)) - known.shared
@@ -330,7 +332,15 @@ def _part(block: _Block, first: int, last: int, known: _Known) -> Part | None:
     passed = values - {"self"} if known.is_method else values
     given = (read | (made - kept)) & passed
     returns = isinstance(statements[-1], ast.Return)
-    return Part(statements, sorted(given), sorted(made), returns)
+    return Part(statements, _in_order(given, statements, known), _in_order(made, statements, known), returns)
+
+
+def _in_order(names: AbstractSet[str], statements: Sequence[ast.stmt], known: _Known) -> list[str]:
+    """Return names as somebody would write them: parameters first, as the function has them, then as they are met."""
+    nodes = [n for one in statements for n in ast.walk(one) if isinstance(n, ast.Name)]
+    met = (n.id for n in sorted(nodes, key=lambda n: (n.lineno, n.col_offset)))
+    every = dict.fromkeys((*known.parameters, *met, *sorted(names)))
+    return [name for name in every if name in names]
 
 
 def _is_worth(statements: Sequence[ast.stmt], block: _Block, known: _Known) -> bool:
