@@ -43,7 +43,7 @@ PROGRAM = """\
 @pytest.mark.parametrize(
     ("options", "eager"),
     [
-        ("", 1),
+        pytest.param("", 1, marks=pytest.mark.long),
         pytest.param(', backend="eager"', 0, marks=pytest.mark.long),
         pytest.param(', backend="aot_eager"', 0, marks=pytest.mark.long),
     ],

@@ -69,7 +69,7 @@ def test_a_part_gets_what_it_reads_and_returns_what_is_read_after_it() -> None:
     assert "@torch._dynamo.decorators.skip\ndef step(x, scale=1.0, *, bias=None):\n" in new
     assert "    y = step_computed(x, scale)\n    # of its own size\n    top = y.abs()" in new
     assert "    z = step_computed_2(bias, y)\n    calls += 1\n    if top > 0.9:\n" in new
-    assert "    return step_computed_3(top, x, z)\n" in new
+    assert "    return step_computed_3(x, z, top)\n" in new
 
 
 NET = (
@@ -162,9 +162,9 @@ def test_parts_of_several_functions_have_names_of_their_own() -> None:
     text = once + "\n\ndef forward(x):\n    y = x.sin() + x.cos()\n    n = y.sum().item()\n    return y * n + x.exp()\n"
     new = divided(text, "forward", ("n = y.sum().item()",))
     assert "\ndef forward_computed_2(x):\n" in new
-    assert "\ndef forward_computed_3(n, x, y):\n" in new
+    assert "\ndef forward_computed_3(x, y, n):\n" in new
     again = divided(new, "forward_computed_3", ("return y * n + x.exp()",))
-    assert "@torch._dynamo.decorators.skip\ndef forward_computed_3(n, x, y):\n    return y * n + x.exp()\n" in again
+    assert "@torch._dynamo.decorators.skip\ndef forward_computed_3(x, y, n):\n    return y * n + x.exp()\n" in again
 
 
 def test_what_stays_is_known_by_its_lines() -> None:
