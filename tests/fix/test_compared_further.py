@@ -246,6 +246,7 @@ PICKY = """\
     """
 
 
+@pytest.mark.long
 def test_a_setting_that_the_programs_own_backend_refuses_is_not_the_best(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

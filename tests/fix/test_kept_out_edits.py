@@ -44,6 +44,15 @@ def test_what_stands_in_a_marked_function_is_doubtful(file: str, function: str, 
     assert not is_kept_out(offer, [offer])
 
 
+def test_a_message_that_compiled_code_leaves_out_is_doubtful_where_functions_are_python() -> None:
+    """The line that says it may be one that Python runs by then."""
+    at = SourceLine("/app/b.py", 12, "Loss.forward", "if bad.any():")
+    guarded = "if not torch.compiler.is_compiling() and (bad.any()):"
+    offer = Offer(Target(at, "break"), Lines("/app/b.py", 12, ("if bad.any():",), (guarded,)))
+    assert offer.drops
+    assert offer in doubtful((offer, MARK))
+
+
 PROGRAM = """\
     import torch
 

@@ -51,13 +51,13 @@ BREAKING = ("if h.norm().item() > best:", "best = h.norm().item()")
 def test_rounds_are_parts_that_are_given_their_element() -> None:
     new = with_parts(TEXT, "Net.forward", BREAKING)
     assert new is not None
-    assert "            x_t = x[:, t]\n            h, outs_next = self.forward_computed_2(h, lengths, t, x_t)\n" in new
+    assert "            x_t = x[:, t]\n            h, outs_next = self.forward_computed_2(lengths, x_t, h, t)\n" in new
     assert "            outs.append(outs_next)\n            if h.norm().item() > best:\n" in new
     assert (
-        "                h = self.forward_computed_3(best, h)\n            buf_next = self.forward_computed_4(h)"
+        "                h = self.forward_computed_3(h, best)\n            buf_next = self.forward_computed_4(h)"
         not in new
     )
-    assert "        outs_all = torch.stack(outs)\n        return self.forward_computed_5(buf, h, outs_all)\n" in new
+    assert "        outs_all = torch.stack(outs)\n        return self.forward_computed_5(outs_all, h, buf)\n" in new
     before, after = loaded(TEXT).__dict__["Net"](), loaded(new).__dict__["Net"]()
     lengths = torch.tensor([2, 5])
     for rounds in (1, 3, 7):
@@ -175,7 +175,7 @@ def test_what_is_read_where_a_round_is_left_early_is_given_back(leaves: str, giv
     text = LEFT.replace("LEAVES", leaves)
     new = with_parts(text, "Net.forward", ("if x.sum().item() > 1 and self.seen > 2:",))
     assert new is not None
-    assert "kept, x = self.forward_computed(kept, x)" in new
+    assert "x, kept = self.forward_computed(x, kept)" in new
     before, after = loaded(text).__dict__["Net"](), loaded(new).__dict__["Net"]()
     for rounds in (0, 1, 3, 4, 2):
         x = torch.linspace(0, 2, 6).reshape(2, 3)

@@ -36,7 +36,7 @@ from torch import nn
 
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 1))
-opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+opt = torch.optim.SGD(model.parameters(), lr=1e-3)
 history = []
 
 

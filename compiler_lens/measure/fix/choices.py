@@ -175,9 +175,10 @@ def doubtful(offers: tuple[Offer, ...]) -> Sequence[Offer]:
     if compiles_inside(offers):  # what it leaves to Python needs no other change
         return [one for one in offers if not isinstance(one.edit, Inside)]
     if python := [one for one in offers if kept_from_graphs([one])]:
+        # What compiled code would leave out, such as a message, may be a line that Python runs by now.
         others = [
-            one for one in offers
-            if one not in python and (not is_rewrite(one) or is_kept_out(one, python) or _is_in_divided(one, python))
+            one for one in offers if one not in python
+            and (not is_rewrite(one) or one.drops or is_kept_out(one, python) or _is_in_divided(one, python))
         ]  # fmt: skip
         return [*python, *others] if len(offers) > 1 else ()
     if len(offers) < MANY:
