@@ -126,9 +126,7 @@ def _added_to_argument(site: Site) -> Collected | None:
     others = filter(None, map(_appended_to, ast.walk(site.function)))
     loaded = [n for one in others for n in ast.walk(one) if isinstance(n, ast.Name) and n.id == root]
     own = [n.id for n in ast.walk(owner) if isinstance(n, ast.Name) and n.id in site.uses().stores]
-    if len(loaded) != len(site.loads(root)) or not set(own) <= _numbers_of_rounds(site):
-        return None
-    if len(own) > 1 or not has_lines(site, site.statement):
+    if len(loaded) != len(site.loads(root)) or len(own) > 1 or not set(own) <= _numbers_of_rounds(site):
         return None
     return Collected(site, call, *_kept(site, call.args[0]), argument=root, key="".join(own))
 

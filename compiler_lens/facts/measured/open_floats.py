@@ -24,6 +24,7 @@ from compiler_lens.recording.source_text import Sources, expression
 
 OPENED = "what torch is given of the number is then a tensor, or a factor of one, with its rounding to that one's dtype"
 _DTYPES = frozenset({"float", "float16", "bfloat16", "float32", "float64", "double", "half"})
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
 _CLOSED = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.Constant)
 
 
@@ -37,8 +38,7 @@ class _Place(Struct, frozen=True):
         """Return whether an expression is a number that may be another with each call."""
         if node is None or is_number(node) or isinstance(node, ast.Constant) or self.site.is_tensor(node):
             return False
-        names = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(node)}
-        return not self.names or bool(self.names & names)
+        return not self.names or any(_name_of(n) in self.names for n in ast.walk(node))
 
     def tensor(self, number: ast.expr, beside: ast.expr | None) -> str:
         """Return a number as a tensor without dimensions, of the dtype and the device of one that it is beside."""
@@ -68,7 +68,7 @@ def opened(cause: RecompileCause, known: Sources, seen: SeenTensors, own: Owners
     every = {(at.file, site.line): _Place(site, frozenset()) for at in told if (site := site_at(known, at, seen))}
     for (file, _), place in list(every.items()):
         names = _made_of(cause.subject.rpartition(".")[2], place.site)
-        for line in _others(place.site):
+        for line in _others(place.site, names):
             at = SourceLine(file=file, line=line, function="", code="")
             if site := site_at(known, at, seen):
                 every.setdefault((file, line), _Place(site, names))
@@ -85,22 +85,27 @@ def _made_of(name: str, site: Site) -> frozenset[str]:
         match one:
             case ast.Assign(targets=[ast.Name(id=made)], value=value) if not site.is_tensor(value):
                 parts = set(ast.walk(value))
-                is_made = any(getattr(n, "attr", getattr(n, "id", "")) in found for n in parts)
+                is_made = any(_name_of(n) in found for n in parts)
                 found |= {made} if is_made and not any(isinstance(n, ast.Call) for n in parts) else set()
     return frozenset(found)
 
 
-def _others(site: Site) -> Sequence[int]:
-    """Return the lines of the simple statements of the function that a statement is in."""
+def _others(site: Site, names: frozenset[str]) -> Sequence[int]:
+    """Return the lines of the simple statements, in the function of another, that mention one of some names."""
     if site.function is None or isinstance(site.function, ast.Lambda):
         return ()
-    kinds = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
-    return [n.lineno for n in ast.walk(site.function) if isinstance(n, kinds)]
+    simple = (n for n in ast.walk(site.function) if isinstance(n, _SIMPLE))
+    return [one.lineno for one in simple if any(_name_of(n) in names for n in ast.walk(one))]
+
+
+def _name_of(node: ast.AST) -> str:
+    """Return what a name, or an attribute, is called; empty of anything else."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
 def _changes(place: _Place) -> Iterator[Change]:
     """Yield what is changed in a statement: of several that are within each other the outermost alone."""
-    if not isinstance(place.site.statement, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)):
+    if not isinstance(place.site.statement, _SIMPLE):
         return
     done: set[ast.AST] = set()
     for node in ast.walk(place.site.statement):

@@ -407,9 +407,9 @@ def compared_calls(
 
 def _sure(kept: Sequence[Kept], unsure: AbstractSet[str]) -> Sequence[Kept]:
     """Return what has to be the same: where an element of a list has not, no other of that list has, as with times."""
-    lists = {_list_of(name) for name in unsure} - {""}
     if ALL in unsure:
         return _unnamed(kept)
+    lists = {_list_of(name) for name in unsure} - {""}
     return [one for one in kept if not (one.name and (one.name in unsure or _list_of(one.name) in lists))]
 
 
