@@ -267,6 +267,7 @@ def test_a_remedy_that_asks_for_words_goes_before_one_that_takes_any():
         ("if x.isnan().any():\n            return None", "check_that_leaves"),
         ("if not torch.isfinite(x):\n            continue", "check_that_leaves"),
         ('if x.isnan() or x.isinf():\n            print("nan")\n            raise ValueError', "branch_that_tells"),
+        ('if not torch.isfinite(x).all():\n            print("overflow", x.shape)', "branch_that_tells"),
         ("if x != x:\n            return x, 0", "check_that_leaves"),
         ("if x.isnan() or x.sum() > 9:\n            return None", "branch_that_tells"),
         ("if x.isnan().any():\n            x = x / 2", "branch_on_tensor"),

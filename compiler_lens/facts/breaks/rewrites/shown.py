@@ -252,6 +252,9 @@ def _looks_up(made: ast.expr, each: ast.comprehension) -> bool:
     return False
 
 
+_LEAVING = (ast.Return, ast.Raise, ast.Continue)
+
+
 def _arm(site: Site, node: ast.If) -> Shown:
     match node:
         case ast.If(body=[ast.Raise(), *_], orelse=[]):
@@ -259,7 +262,7 @@ def _arm(site: Site, node: ast.If) -> Shown:
             return Shown.BRANCH if is_caught(site) else Shown.RAISES
     change = changing(site, node)
     found = change if change is Shown.INITIALISES else told(site, node)
-    if found is not None and not (_is_bare(node) and _of_nan(node.test)):
+    if found is not None and not (_only_leaves(node) and _of_nan(node.test)):
         return found
     match node:
         case ast.If(test=test, body=[*_, ast.Return() | ast.Raise() | ast.Continue()], orelse=[]) if _of_nan(test):
@@ -277,8 +280,8 @@ def _arm(site: Site, node: ast.If) -> Shown:
     return Shown.LEAVES_OUT if leaves_out(site, node) else change or Shown.BRANCH
 
 
-def _is_bare(node: ast.If) -> bool:
-    return len(node.body) == 1
+def _only_leaves(node: ast.If) -> bool:
+    return len(node.body) == 1 and isinstance(node.body[0], _LEAVING)
 
 
 def _of_nan(test: ast.expr) -> bool:
