@@ -10,7 +10,7 @@ import torch
 
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.bookkeeping import split
-from compiler_lens.facts.measured.marks_moved import is_moved, price_as_moved, with_marks_moved
+from compiler_lens.facts.measured.marks_moved import is_moved, price_as_moved, with_marks_moved, with_marks_on_parts
 from compiler_lens.facts.measured.offers import _SPLIT
 from compiler_lens.facts.measured.parts import with_parts
 from tests.alike import loaded
@@ -60,6 +60,61 @@ def test_each_part_gets_the_mark() -> None:
     parts = with_parts(text, "Trainer.loss", ("self.losses.append(loss.item())",))
     assert parts is not None
     assert with_marks_moved(parts, "Trainer.loss").count("@torch.compile(") == 2
+
+
+CALLED = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = torch.sin(x) * torch.cos(x)
+        print(y.sum().item())
+        return torch.exp(y) * 2
+
+
+@torch.compile(backend="eager", dynamic=True)
+def step(net, x):
+    loss = net(x)
+    print("loss", loss.sum().item())
+    return torch.tanh(loss) + 1
+
+
+print("is", float(step(Net(), torch.ones(3)).sum()))
+"""
+
+
+def test_what_a_function_in_parts_calls_is_in_parts_with_its_mark() -> None:
+    parts = with_parts(CALLED, "Net.forward", ("print(y.sum().item())",))
+    parts = with_parts(parts or "", "step", ("loss = net(x)", 'print("loss", loss.sum().item())'))
+    assert parts is not None
+    divided = [("a.py", "Net.forward"), ("a.py", "step")]
+    new = with_marks_on_parts({"a.py": parts}, divided)["a.py"]
+    assert "_dynamo" not in new
+    assert new.count('    @torch.compile(backend="eager", dynamic=True)\n    def forward_computed') == 2
+    assert new.count('\n@torch.compile(backend="eager", dynamic=True)\ndef step_computed') == 1
+    assert new.count("@torch.compile") == 3
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    loaded(new)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("dynamic=True)", "dynamic=DYNAMIC)"),  # which may be given a value only later
+        ('@torch.compile(backend="eager", dynamic=True)\n', ""),
+        ("    @torch._dynamo.decorators.skip\n    def", "    @torch._dynamo.decorators.skip\n    @other\n    def"),
+    ],
+)
+def test_marks_stay_where_they_cannot_all_be_moved(old: str, new: str) -> None:
+    parts = with_parts(CALLED, "Net.forward", ("print(y.sum().item())",))
+    parts = with_parts(parts or "", "step", ("loss = net(x)", 'print("loss", loss.sum().item())'))
+    assert parts is not None
+    texts = {"a.py": parts.replace(old, new)}
+    assert texts["a.py"] != parts
+    assert with_marks_on_parts(texts, [("a.py", "Net.forward"), ("a.py", "step")]) == texts
 
 
 @pytest.mark.parametrize(

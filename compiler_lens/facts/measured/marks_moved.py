@@ -6,7 +6,7 @@ While it is tried it stays where it was: calls of the same function are compared
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
 from compiler_lens.facts.measured.bookkeeping import MARK
@@ -49,12 +49,61 @@ def with_marks_moved(text: str, name: str) -> str:
     parts = parts_called(text, name, function) if function else []
     if function is None or not (given and passed_over and parts) or len(marks) != len(given) + len(passed_over):
         return text
+    return _moved(text, [(function, parts)], _lines(text, function, given))
+
+
+def with_marks_on_parts(texts: Mapping[str, str], divided: Collection[tuple[str, str]]) -> Mapping[str, str]:
+    """Return texts in which the parts of all of some functions have the one mark that gives one of these.
+
+    The compiler then passes over none of them by a mark, and what else they call is Python, too. The same texts where
+    one has other marks beside, or none gives it, or a mark says what is not known where the parts are defined.
+
+    Args:
+        texts: the user's files, with functions divided.
+        divided: these functions: their files, and qualified names.
+    """
+    found: dict[str, list[tuple[ast.FunctionDef, Sequence[ast.FunctionDef]]]] = {}
+    marks: set[tuple[str, ...]] = set()
+    for file, name in divided:
+        text = texts.get(file, "")
+        function = function_in(text, name)
+        own = function.decorator_list if function else []
+        given = [one for one in own if is_given(one) and not _asks_for_names(one)]
+        passed_over = [one for one in own if dotted(one).endswith(MARK)]
+        if function is None or len(passed_over) != 1 or len(own) != len(given) + 1:
+            return texts
+        marks |= {tuple(line.strip() for line in _lines(text, function, given))} if given else set()
+        found.setdefault(file, []).append((function, parts_called(text, name, function)))
+    if len(marks) != 1 or not any(parts for several in found.values() for _, parts in several):
+        return texts
+    mark = next(iter(marks))
+    return {**texts, **{file: _moved(texts[file], several, mark) for file, several in found.items()}}
+
+
+def _asks_for_names(mark: ast.expr) -> bool:
+    arguments = [*mark.args, *(word.value for word in mark.keywords)] if isinstance(mark, ast.Call) else []
+    return any(isinstance(node, ast.Name) for one in arguments for node in ast.walk(one))
+
+
+def _lines(text: str, function: ast.FunctionDef, marks: Sequence[ast.expr]) -> Sequence[str]:
+    """Return the lines of some marks of a function, without its indent."""
+    lines, pad = text.split("\n"), " " * function.col_offset
+    return [line.removeprefix(pad) for mark in marks for line in lines[mark.lineno - 1 : mark.end_lineno]]
+
+
+def _moved(
+    text: str, divided: Sequence[tuple[ast.FunctionDef, Sequence[ast.FunctionDef]]], marks: Sequence[str]
+) -> str:
+    """Return a text with marks on the parts of functions, and none on the functions."""
     lines = text.split("\n")
-    first, last = first_line(function) - 1, function.lineno - 1
-    moved = [line for mark in given for line in lines[mark.lineno - 1 : mark.end_lineno]]
-    for part in sorted(parts, key=first_line, reverse=True):
-        lines[first_line(part) - 1 : first_line(part) - 1] = moved
-    del lines[first:last]
+    above = {first_line(part): part for _, parts in divided for part in parts}
+    bare = {first_line(function): function for function, _ in divided}
+    for number in sorted({*above, *bare}, reverse=True):
+        if number in bare:  # a part that was divided again is one of these
+            del lines[number - 1 : bare[number].lineno - 1]
+        else:
+            pad = " " * above[number].col_offset
+            lines[number - 1 : number - 1] = [pad + line for line in marks]
     return "\n".join(lines)
 
 

@@ -40,6 +40,10 @@ _NO_GRAPH = frozenset({"append", "backward", "cpu", "detach", "dict", "enumerate
                        "round", "set", "size", "step", "str", "tolist", "tuple", "update", "values", "zero_grad",
                        "zip"})  # fmt: skip
 
+# What makes a tensor of numbers that are known: by itself it is no graph's worth.
+_FILLS = frozenset({"arange", "clone", "empty", "empty_like", "eye", "full", "full_like", "new_empty", "new_full",
+                    "new_ones", "new_zeros", "ones", "ones_like", "tensor", "zeros", "zeros_like"})  # fmt: skip
+
 _COMPILE = "torch.compile"
 _CONTEXTS = frozenset({"enable_grad", "inference_mode", "no_grad"})
 _PYTHON = "_python"  # after the name of what runs within one of these
@@ -353,7 +357,8 @@ def _is_worth(statements: Sequence[ast.stmt], block: _Block, known: _Known) -> b
     operators = [n for one in statements for n in ast.walk(one) if isinstance(n, (ast.BinOp, ast.Compare))]
     is_layer = any(dotted(call.func).startswith("self.") and call.args for call in calls)
     least = _LEAST_OF_ROUND if block.is_round else _LEAST
-    return bool(calls) and (is_layer or len(calls) + len(operators) >= least)
+    computes = bool(operators) or any(called(call) not in _FILLS for call in calls)
+    return bool(calls) and (is_layer or (computes and len(calls) + len(operators) >= least))
 
 
 def _is_for_later(one: ast.stmt) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from compiler_lens.facts.measured.in_python import (
     price,
     runs_less,
 )
-from compiler_lens.facts.measured.marked_inside import Inside, inside_price
+from compiler_lens.facts.measured.marked_inside import Inside, function_in, inside_price
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Results, SourceLine
 
@@ -103,8 +103,14 @@ def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterabl
         is_more |= compiles_inside(best.offers) and is_worth_launches(one.observed, best.observed)
         is_more &= one.observed.eager_sooner_or_later <= best.observed.eager_sooner_or_later
         is_half = one.observed.is_half_of(first) or (not is_chosen and one.observed.cuts_half_of(first))
-        if is_more and not takes and is_half:
+        if is_more and not takes and is_half and not _does_as_much(best.observed, one.observed):
             yield one
+
+
+def _does_as_much(whole: Observed, cut: Observed) -> bool:
+    """Return whether one has nearly as much in graphs as another, in no more launches, and cuts none as that does."""
+    is_clean = not (whole.hurts or whole.at_each_call) and cut.is_cut
+    return is_clean and whole.operators >= _NEARLY_ENOUGH * cut.operators and whole.launches <= cut.launches
 
 
 def unrolls_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
@@ -297,23 +303,69 @@ def _with_parts_of(offer: Offer, parts: Sequence[Offer]) -> Offer:
     return replace(offer, edit=replace(edit, lines=tuple(lines)), may_lose=may_lose((offer, *(one for one, _ in own))))
 
 
-def without_offer(offers: tuple[Offer, ...], other: Offer) -> tuple[Offer, ...]:
+def without_offer(offers: tuple[Offer, ...], other: Offer, texts: Texts) -> tuple[Offer, ...]:
     """Return some offers without another one; what divides the computing part of a function in two divides all of it.
 
-    That part is the function itself without the change that makes it two.
+    That part is the function itself without the change that makes it two, and what is Python by that stays so.
+
+    Args:
+        offers: what is made.
+        other: one of them.
+        texts: the files with all of them made.
     """
     rest = tuple(one for one in offers if one is not other)
     if not isinstance(other.edit, Split):
         return rest
-    whole = other.edit.name
-    return tuple(_of_whole(one, f"{whole}{INNER}", whole, other.edit.file) for one in rest)
+    stays = _lines_of(other, texts)
+    return tuple(_of_whole(one, other.edit, stays) for one in rest)
 
 
-def _of_whole(offer: Offer, part: str, whole: str, file: str) -> Offer:
-    edit = offer.edit
-    if not (isinstance(edit, Apart) and edit.name == part and edit.file == file):
+def _lines_of(offer: Offer, texts: Texts) -> Sequence[str]:
+    """Return the lines that a function in two has in Python, as they were before if the text shows them so."""
+    edit, at = offer.edit, offer.target.at
+    function = function_in(texts.get(edit.file, ""), edit.name) if isinstance(edit, Split) else None
+    if function is None or at is None:
+        return ()
+    lines = texts[at.file].split("\n")[function.body[0].lineno - 1 : function.end_lineno]
+    kept = [line.strip() for line in lines if line.strip() and INNER not in line]
+    return (*dict.fromkeys((*(one for one in kept if not one.startswith("return")), at.code.strip())),)
+
+
+def _of_whole(offer: Offer, split: Split, stays: Sequence[str]) -> Offer:
+    edit, part = offer.edit, f"{split.name}{INNER}"
+    if not (isinstance(edit, Apart) and edit.name == part and edit.file == split.file):
         return offer
-    return replace(offer, edit=replace(edit, name=whole), price=offer.price.replace(f"`{part}`", f"`{whole}`"))
+    lines = tuple(dict.fromkeys((*edit.lines, *stays)))
+    lost = offer.may_lose | {(edit.file, line) for line in stays}
+    price = offer.price.replace(f"`{part}`", f"`{split.name}`")
+    return replace(offer, edit=replace(edit, name=split.name, lines=lines), price=price, may_lose=lost)
+
+
+def loses(offer: Offer) -> bool:
+    """Whether lines that are written otherwise have a program say less, or keep tensors where there were numbers."""
+    is_plain = isinstance(offer.edit, Lines) and not offer.is_last_resort
+    return is_plain and (offer.may_say_less or offer.drops or ".detach()" in offer.code)
+
+
+def kept_as_written(offers: Sequence[Offer], rewrites: Collection[Offer]) -> tuple[Offer, ...]:
+    """Return offers without some rewrites, with the lines of these left to Python by functions in parts.
+
+    Nothing where the function of one is not in parts.
+    """
+    rest = [one for one in offers if one not in rewrites]
+    for rewrite in rewrites:
+        with_line = [_with_line_of(rewrite, one) for one in rest]
+        if with_line == rest:
+            return ()
+        rest = with_line
+    return tuple(rest)
+
+
+def _with_line_of(rewrite: Offer, offer: Offer) -> Offer:
+    found, edit = without(rewrite.target.at, offer), rewrite.edit
+    if found is offer or not isinstance(edit, Lines):
+        return found
+    return replace(found, may_lose=found.may_lose | {(edit.file, line) for line in _stripped(edit.after)})
 
 
 def fewer(offer: Offer) -> Iterator[Offer]:

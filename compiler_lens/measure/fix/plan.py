@@ -41,6 +41,7 @@ class Plan(Struct, frozen=True):
     steps: int = 0  # end after so many outermost calls of compiled functions; 0: run to the end
     reference: str = ""  # results to compare with
     noisy: str = ""  # the same, of the program begun with parameters that are rounded otherwise
+    eager: str = ""  # the same, of the program without torch.compile, where that rounds otherwise
     unsure: frozenset[str] = frozenset()  # names of what objects hold that differs between two runs as it is
     left: frozenset[str] = frozenset()  # names of objects in which a change keeps less, on purpose
     # Files and qualified names of functions that a change alone compiles: what else calls them is no compiled call.
@@ -51,6 +52,7 @@ class Plan(Struct, frozen=True):
     is_aot_of_floats: bool = False  # it does so of graphs that are given a number that Dynamo left open
     has_own_backend: bool = False  # the program's own backend compiles it
     is_rough: bool = False  # what differs no more than rounding may make of it is the same
+    is_kept: bool = False  # leave what is computed, also where it is compared
     observe: frozenset[str] = (
         frozenset()
     )  # files: of calls of their functions is kept what these were given and returned

@@ -182,30 +182,36 @@ class _Run(Struct, frozen=True):
         self.watch.keep_state()
         keeper, plan = self.watch.keeper, self.plan
         outcome = replace(outcome, is_whole=keeper.is_whole)
-        if not plan.reference:
+        if plan.is_kept or not plan.reference:
             results.save(keeper.kept, plan.at / RESULTS)
-        elif not outcome.error and self.watch.calls and plan.is_rough:
-            found, difference = results.roughly_compared(*self._both(keeper.kept), plan.unsure)
+        if not plan.reference or outcome.error or not self.watch.calls:
+            return outcome
+        if plan.is_rough:
+            found, difference = results.roughly_compared(*self._both(plan.reference, keeper.kept), plan.unsure)
             return replace(outcome, results=found, difference=difference)
-        elif not outcome.error and self.watch.calls:
-            kept, reference = self._both(keeper.kept)
-            noisy = results.load(plan.at / plan.noisy) if plan.noisy else ()
-            found, difference = results.compared(kept, reference, noisy)
-            zeros, tensors = results.zero_gradients(kept, reference), results.kept_tensors(kept, reference)
-            others = results.names_that_differ(kept, reference)
-            unsure = results.with_most_of_lists(others, (one.name for one in reference if one.name))
-            sure = [] if ALL in plan.unsure else [name for name in others if name not in plan.unsure]
-            if found is Results.EQUAL and sure:
-                found, difference = Results.DIFFER, results.named_difference(kept, reference, sure[0])
-            return replace(
-                outcome,
-                results=found,
-                difference=difference,
-                zero_gradients=zeros,
-                kept_tensors=tensors,
-                unsure=unsure,
-            )
-        return outcome
+        compared = self._compared(plan.reference, outcome)
+        if plan.eager and compared.results is Results.DIFFER:
+            eager = self._compared(plan.eager, outcome)
+            return eager if eager.results is Results.EQUAL else compared
+        return compared
+
+    def _compared(self, with_results: str, outcome: Outcome) -> Outcome:
+        plan = self.plan
+        kept, reference = self._both(with_results, self.watch.keeper.kept)
+        noisy = results.load(plan.at / plan.noisy) if plan.noisy else ()
+        found, difference = results.compared(kept, reference, noisy)
+        others = results.names_that_differ(kept, reference)
+        sure = [] if ALL in plan.unsure else [name for name in others if name not in plan.unsure]
+        if found is Results.EQUAL and sure:
+            found, difference = Results.DIFFER, results.named_difference(kept, reference, sure[0])
+        return replace(
+            outcome,
+            results=found,
+            difference=difference,
+            zero_gradients=results.zero_gradients(kept, reference),
+            kept_tensors=results.kept_tensors(kept, reference),
+            unsure=results.with_most_of_lists(others, (one.name for one in reference if one.name)),
+        )
 
     def _with_others(self, outcome: Outcome) -> Outcome:
         plan = self.plan
@@ -216,12 +222,14 @@ class _Run(Struct, frozen=True):
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)
             return replace(outcome, others=made)
-        calls = results.compared_calls(*self._both(kept), plan.unsure)
+        calls = results.compared_calls(*self._both(plan.reference, kept), plan.unsure)
         return replace(outcome, others=replace(made, calls=calls))
 
-    def _both(self, kept: Sequence[results.Kept]) -> tuple[Sequence[results.Kept], Sequence[results.Kept]]:
-        """What a run kept, and the reference, but for what the change keeps less of."""
-        reference = results.load(self.plan.at / self.plan.reference)
+    def _both(
+        self, with_results: str, kept: Sequence[results.Kept]
+    ) -> tuple[Sequence[results.Kept], Sequence[results.Kept]]:
+        """What a run kept, and what another one did, but for what the change keeps less of."""
+        reference = results.load(self.plan.at / with_results)
         return results.without(kept, self.plan.left), results.without(reference, self.plan.left)
 
 

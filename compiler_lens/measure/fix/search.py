@@ -40,7 +40,9 @@ from compiler_lens.measure.fix.choices import (
     is_rewrite,
     is_worth_launches,
     keeps_enough,
+    kept_as_written,
     launches_less,
+    loses,
     once,
     one_for_each_target,
     outermost_marks,
@@ -259,7 +261,7 @@ class Search:
             best = self._best()
         if self._improved_in_parts(best) or self._improved_with_more(best):
             best = self._best()
-        return self._pruned(self._with_rewrites(best)) if best else None
+        return self._as_written(self._pruned(self._with_rewrites(best))) if best else None
 
     def _found(self, best: Trial | None) -> Fix:
         self._shown = best
@@ -644,7 +646,7 @@ class Search:
         self._expect_each(self._first, _without_each(best, needless))
         for number, offer in enumerate(needless, 1):
             self._ahead -= 1
-            rest = without_offer(less.offers, offer)
+            rest = without_offer(less.offers, offer, less.texts)
             found = self._try(self._first, rest) if rest else None
             if found is not None and self._is_as_good(found, less):
                 less = self._tried[self._place(found.offers)]
@@ -670,6 +672,20 @@ class Search:
             return False
         self._tried[place] = replace(self._tried[place], helps=True)
         return True
+
+    def _as_written(self, best: Trial) -> Trial:
+        """Leave a line to Python as it is, where its function is Python anyway, if a rewrite of it loses something."""
+        lost = tuple(one for one in best.offers if loses(one))
+        for rewrites in dict.fromkeys((lost, *((one,) for one in lost))):
+            offers = kept_as_written(best.offers, rewrites) if rewrites else ()
+            _, every = self._made(self._first, offers)
+            found = self._state_with(every) if len(every) == len(offers) else None
+            if found is None or not self._is_as_good(found, best) or not self._is_confirmed(found.offers):
+                continue
+            best = self._tried[self._place(found.offers)]
+            if rewrites == lost:
+                break
+        return best
 
     def _with_rewrites(self, best: Trial) -> Trial:
         """Make what mended lines where they stand again where the best leaves functions to Python without it.
@@ -1001,4 +1017,4 @@ def _suspects(refuted: Trial) -> Iterable[Offer]:
 
 
 def _without_each(trial: Trial, needless: Iterable[Offer]) -> Iterable[tuple[Offer, ...]]:
-    return (without_offer(trial.offers, offer) for offer in needless)
+    return (without_offer(trial.offers, offer, trial.texts) for offer in needless)

@@ -33,7 +33,7 @@ from compiler_lens.facts.measured.fix import (
 )
 from compiler_lens.facts.measured.in_python import NEARLY_ALL, is_mark
 from compiler_lens.facts.measured.marked_inside import Inside, as_written, without_around
-from compiler_lens.facts.measured.marks_moved import with_marks_moved
+from compiler_lens.facts.measured.marks_moved import with_marks_moved, with_marks_on_parts
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.other_inputs import (
     Counted,
@@ -118,6 +118,7 @@ class _Runs:
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
         self._is_alike_in_eager = False  # what it computes, compiled and not
+        self._eager = ""  # what it computes without torch.compile, where that is the same but for rounding
         self._is_of_numpy = False  # results are compared with those without torch.compile, which alone are NumPy's
         self._is_for_inductor = False  # all that torch.compile was given
         self._is_aot = False  # AOTAutograd takes the graphs of each run, as it asks for recompiles of its own
@@ -165,7 +166,7 @@ class _Runs:
             f"the program as it is, without torch.compile (it took {taken:.0f} s, a change takes as long or less)"
         )
         again = self._run(is_eager=True)
-        self._is_alike_in_eager = _is_same(again)
+        self._is_alike_in_eager, in_eager = _is_same(again), self._results()
         reference, otherwise = ended, None
         if not (is_eager or self._is_alike_in_eager) and draws_of_numpy(ended.recording):
             self._tell("the program as it is, without torch.compile, twice more, as only that draws NumPy's numbers")
@@ -177,6 +178,7 @@ class _Runs:
             self._tell("the program as it is, once more, as without torch.compile it computes something else")
             again = self._run()
             otherwise = self._computed_otherwise(ended.recording)
+            self._eager = "" if otherwise or draws_of_numpy(ended.recording) else in_eager
         self._unsure = frozenset(again.outcome.unsure)
         first = self._noted(replace(first, calls=again.outcome.calls), ended.recording)
         is_deterministic = _is_same(again)
@@ -473,7 +475,7 @@ class _Runs:
         is_eager: bool = False,
         observe: frozenset[str] = frozenset(),
     ) -> Ended:
-        return self._processes.run(replace(self._plan(), is_eager=is_eager, observe=observe))
+        return self._processes.run(replace(self._plan(), is_eager=is_eager, is_kept=is_eager, observe=observe))
 
     def _plan(self, texts: Texts | None = None, offers: tuple[Offer, ...] = ()) -> Plan:
         """Return a run of the program as it is, or with other texts, in which some offers were made."""
@@ -485,7 +487,7 @@ class _Runs:
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
         asked = self._asked
         return Plan(
-            asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "",
+            asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "", self._eager,
             frozenset({ALL}) if any(offer.keeps_less for offer in offers) else self._unsure,
             frozenset(offer.leaves for offer in offers if offer.leaves), beside=_beside(offers),
             is_aot=any(offer.needs_aot for offer in offers), is_aot_of_floats=self._is_aot,
@@ -598,7 +600,7 @@ class _Runs:
 
     def _looks(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Iterator[Plan]:
         """Yield the runs of a closer look that are known before it begins."""
-        if self._is_alike_in_eager:
+        if self._is_alike_in_eager or self._eager:
             yield replace(self._ahead(texts, offers), is_eager=True)
         if not self._is_aot and self._may_pin(self._recording_of(seen)):
             yield replace(self._ahead(texts, offers), is_aot_of_floats=True)
@@ -622,7 +624,7 @@ class _Runs:
 
         Code that compiles runs eagerly as well: past the recompile limit, under a stance, where somebody debugs.
         """
-        if not self._is_alike_in_eager:
+        if not (self._is_alike_in_eager or self._eager):
             return seen
         self._tell_of(offers, "without torch.compile")
         ended = self._processes.run(replace(self._plan(texts, offers), is_eager=True), self._longest).outcome
@@ -742,7 +744,8 @@ def _as_written(best: Trial | None) -> Texts | None:
 def _with_marks_moved(best: Trial, texts: Texts) -> Sequence[Texts]:
     """Return texts with torch.compile's marks on what is compiled, in place of on functions that are Python.
 
-    First those in which what calls of torch.compile give is marked, too. None where nothing can be moved.
+    First those in which what calls of torch.compile give is marked, too, or all that was divided. None where nothing
+    can be moved.
     """
     edits = (one.edit for one in best.offers)
     divided = {(one.file, one.name): None for one in edits if isinstance(one, Split | EndApart | Apart)}
@@ -750,9 +753,9 @@ def _with_marks_moved(best: Trial, texts: Texts) -> Sequence[Texts]:
     for file, name in divided:
         if file in moved:
             moved = {**moved, file: with_marks_moved(moved[file], name)}
-    every = (without_logging_apart(one) for one in (with_calls_moved(moved, [*divided]), moved))
-    calls, marks = every
-    return [one for one in ((calls, marks) if calls != marks else (marks,)) if one != texts]
+    ways = (with_calls_moved(moved, [*divided]), with_marks_on_parts(texts, [*divided]), moved)
+    found = [without_logging_apart(one) for one in ways]
+    return [one for at, one in enumerate(found) if one not in (texts, *found[at + 1 :])]
 
 
 def _with_best(found: Fix, written: Trial | None) -> Fix:
