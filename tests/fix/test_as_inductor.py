@@ -62,6 +62,7 @@ def test_a_float_that_is_open_to_dynamo_alone_is_counted_as_inductor_has_it(
     assert ("the program as it is, with AOTAutograd" in told) is bool(eager)
 
 
+@pytest.mark.long
 def test_what_a_change_brings_into_a_graph_is_counted_as_inductor_has_it(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(dedent(PROGRAM).replace("{options}", ""))

@@ -340,6 +340,7 @@ def test_where_all_that_computes_is_cut_nothing_is_offered(tmp_path: Path) -> No
     assert offered(program(tmp_path, given)) == []
 
 
+@pytest.mark.long
 def test_fix_writes_it_and_the_program_does_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = """
         torch.manual_seed(0)
