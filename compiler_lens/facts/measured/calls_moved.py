@@ -15,7 +15,7 @@ from compiler_lens.facts.breaks.rewrites.site import parsed
 from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted
 from compiler_lens.facts.measured.bookkeeping import MARK
 from compiler_lens.facts.measured.marked_inside import COMPILE, function_in, replaced_once
-from compiler_lens.facts.measured.marks_moved import parts_called
+from compiler_lens.facts.measured.marks_moved import parts_called, with_marks_above
 from compiler_lens.recording.source_text import first_line
 
 _Texts = Mapping[str, str]
@@ -73,19 +73,12 @@ def _with_marks(text: str, functions: Mapping[str, ast.FunctionDef], words: str)
 
     None where a function has no parts, or the words say what is not known where its parts are defined.
     """
-    above: dict[int, list[str]] = {}  # what stands above a line, in place of the mark that did
-    for name, function in functions.items():
-        parts = parts_called(text, name, function)
-        if not (parts and _is_known(words, text, first_line(function))):
-            return None
-        mark = dotted(function.decorator_list[0]).replace(MARK, "compile") + (f"({words})" if words else "")
-        above |= {first_line(part): [" " * part.col_offset + f"@{mark}"] for part in parts}
-        above[function.lineno] = []
-    lines = text.split("\n")
-    for number in sorted(above, reverse=True):
-        first = number - 1 if above[number] else number - 2
-        lines[first : number - 1] = above[number]
-    return "\n".join(lines)
+    divided = [(function, parts_called(text, name, function)) for name, function in functions.items()]
+    if not all(parts and _is_known(words, text, first_line(function)) for function, parts in divided):
+        return None
+    passed_over = dotted(divided[0][0].decorator_list[0])
+    mark = passed_over.replace(MARK, "compile") + (f"({words})" if words else "")
+    return with_marks_above(text, divided, [f"@{mark}"])
 
 
 def _is_known(words: str, text: str, line: int) -> bool:

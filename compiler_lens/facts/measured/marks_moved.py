@@ -22,6 +22,8 @@ NOT_THE_OPTIMIZER = "; the optimizer's `step` runs eagerly: to have it compiled,
 WITH_OPTIMIZER = "; the optimizer's `step` is compiled by itself, and breaks once, as torch has it"
 MARK_STAYS = "; its `@torch.compile` stays, as it has what is called there compiled"
 
+WithParts = tuple[ast.FunctionDef, Sequence[ast.FunctionDef]]  # a function that was divided, and its parts
+
 
 def price_as_moved(price: str, name: str) -> str:
     """Return what is said of a function that is divided, once torch.compile's mark stands on its parts."""
@@ -43,13 +45,11 @@ def with_marks_moved(text: str, name: str) -> str:
     The same text where the function is not given so, or has other marks beside, which its parts would not have.
     """
     function = function_in(text, name)
-    marks = function.decorator_list if function else []
-    given = [one for one in marks if is_given(one)]
-    passed_over = [one for one in marks if dotted(one).endswith(MARK)]
+    given = _giving(function) if function else None
     parts = parts_called(text, name, function) if function else []
-    if function is None or not (given and passed_over and parts) or len(marks) != len(given) + len(passed_over):
+    if function is None or not (given and parts):
         return text
-    return _moved(text, [(function, parts)], _lines(text, function, given))
+    return with_marks_above(text, [(function, parts)], _lines(text, function, given))
 
 
 def with_marks_on_parts(texts: Mapping[str, str], divided: Collection[tuple[str, str]]) -> Mapping[str, str]:
@@ -62,22 +62,29 @@ def with_marks_on_parts(texts: Mapping[str, str], divided: Collection[tuple[str,
         texts: the user's files, with functions divided.
         divided: these functions: their files, and qualified names.
     """
-    found: dict[str, list[tuple[ast.FunctionDef, Sequence[ast.FunctionDef]]]] = {}
+    found: dict[str, list[WithParts]] = {}
     marks: set[tuple[str, ...]] = set()
     for file, name in divided:
         text = texts.get(file, "")
         function = function_in(text, name)
-        own = function.decorator_list if function else []
-        given = [one for one in own if is_given(one) and not _asks_for_names(one)]
-        passed_over = [one for one in own if dotted(one).endswith(MARK)]
-        if function is None or len(passed_over) != 1 or len(own) != len(given) + 1:
+        given = _giving(function) if function else None
+        if function is None or given is None or any(map(_asks_for_names, given)):
             return texts
-        marks |= {tuple(line.strip() for line in _lines(text, function, given))} if given else set()
+        if given:
+            marks.add(tuple(_lines(text, function, given)))
         found.setdefault(file, []).append((function, parts_called(text, name, function)))
     if len(marks) != 1 or not any(parts for several in found.values() for _, parts in several):
         return texts
     mark = next(iter(marks))
-    return {**texts, **{file: _moved(texts[file], several, mark) for file, several in found.items()}}
+    return {**texts, **{file: with_marks_above(texts[file], several, mark) for file, several in found.items()}}
+
+
+def _giving(function: ast.FunctionDef) -> Sequence[ast.expr] | None:
+    """Return the marks that give to torch.compile a function that the compiler passes over; None if it has others."""
+    given = [one for one in function.decorator_list if is_given(one)]
+    passed_over = [one for one in function.decorator_list if dotted(one).endswith(MARK)]
+    is_known = passed_over and len(function.decorator_list) == len(given) + len(passed_over)
+    return given if is_known else None
 
 
 def _asks_for_names(mark: ast.expr) -> bool:
@@ -91,9 +98,7 @@ def _lines(text: str, function: ast.FunctionDef, marks: Sequence[ast.expr]) -> S
     return [line.removeprefix(pad) for mark in marks for line in lines[mark.lineno - 1 : mark.end_lineno]]
 
 
-def _moved(
-    text: str, divided: Sequence[tuple[ast.FunctionDef, Sequence[ast.FunctionDef]]], marks: Sequence[str]
-) -> str:
+def with_marks_above(text: str, divided: Sequence[WithParts], marks: Sequence[str]) -> str:
     """Return a text with marks on the parts of functions, and none on the functions."""
     lines = text.split("\n")
     above = {first_line(part): part for _, parts in divided for part in parts}

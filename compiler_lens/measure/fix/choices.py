@@ -316,19 +316,21 @@ def without_offer(offers: tuple[Offer, ...], other: Offer, texts: Texts) -> tupl
     rest = tuple(one for one in offers if one is not other)
     if not isinstance(other.edit, Split):
         return rest
-    stays = _lines_of(other, texts)
+    stays = _lines_in_python(other.edit, texts)
+    if other.target.at is not None:  # which may be written otherwise there
+        stays = [*stays, other.target.at.code.strip()]
     return tuple(_of_whole(one, other.edit, stays) for one in rest)
 
 
-def _lines_of(offer: Offer, texts: Texts) -> Sequence[str]:
-    """Return the lines that a function in two has in Python, as they were before if the text shows them so."""
-    edit, at = offer.edit, offer.target.at
-    function = function_in(texts.get(edit.file, ""), edit.name) if isinstance(edit, Split) else None
-    if function is None or at is None:
+def _lines_in_python(split: Split, texts: Texts) -> Sequence[str]:
+    """Return the lines of a function in two that stay Python, without the call of its part and what it returns."""
+    text = texts.get(split.file, "")
+    function = function_in(text, split.name)
+    if function is None:
         return ()
-    lines = texts[at.file].split("\n")[function.body[0].lineno - 1 : function.end_lineno]
-    kept = [line.strip() for line in lines if line.strip() and INNER not in line]
-    return (*dict.fromkeys((*(one for one in kept if not one.startswith("return")), at.code.strip())),)
+    lines = text.split("\n")[function.body[0].lineno - 1 : function.end_lineno]
+    stripped = filter(None, map(str.strip, lines))
+    return [line for line in stripped if INNER not in line and not line.startswith("return")]
 
 
 def _of_whole(offer: Offer, split: Split, stays: Sequence[str]) -> Offer:

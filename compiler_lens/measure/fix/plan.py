@@ -52,7 +52,7 @@ class Plan(Struct, frozen=True):
     is_aot_of_floats: bool = False  # it does so of graphs that are given a number that Dynamo left open
     has_own_backend: bool = False  # the program's own backend compiles it
     is_rough: bool = False  # what differs no more than rounding may make of it is the same
-    is_kept: bool = False  # leave what is computed, also where it is compared
+    is_kept: bool = False  # leave what is computed, also where it is compared, if it differs
     observe: frozenset[str] = (
         frozenset()
     )  # files: of calls of their functions is kept what these were given and returned

@@ -182,7 +182,7 @@ class _Run(Struct, frozen=True):
         self.watch.keep_state()
         keeper, plan = self.watch.keeper, self.plan
         outcome = replace(outcome, is_whole=keeper.is_whole)
-        if plan.is_kept or not plan.reference:
+        if not plan.reference:
             results.save(keeper.kept, plan.at / RESULTS)
         if not plan.reference or outcome.error or not self.watch.calls:
             return outcome
@@ -190,12 +190,15 @@ class _Run(Struct, frozen=True):
             found, difference = results.roughly_compared(*self._both(plan.reference, keeper.kept), plan.unsure)
             return replace(outcome, results=found, difference=difference)
         compared = self._compared(plan.reference, outcome)
-        if plan.eager and compared.results is Results.DIFFER:
-            eager = self._compared(plan.eager, outcome)
-            return eager if eager.results is Results.EQUAL else compared
-        return compared
+        if compared.results is not Results.DIFFER:
+            return compared
+        if plan.is_kept:
+            results.save(keeper.kept, plan.at / RESULTS)
+        eager = self._compared(plan.eager, outcome) if plan.eager else compared
+        return eager if eager.results is Results.EQUAL else compared
 
     def _compared(self, with_results: str, outcome: Outcome) -> Outcome:
+        """Return how it went with what is another in a file of results."""
         plan = self.plan
         kept, reference = self._both(with_results, self.watch.keeper.kept)
         noisy = results.load(plan.at / plan.noisy) if plan.noisy else ()

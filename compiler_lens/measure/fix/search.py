@@ -261,7 +261,7 @@ class Search:
             best = self._best()
         if self._improved_in_parts(best) or self._improved_with_more(best):
             best = self._best()
-        return self._as_written(self._pruned(self._with_rewrites(best))) if best else None
+        return self._with_lines_in_python(self._pruned(self._with_rewrites(best))) if best else None
 
     def _found(self, best: Trial | None) -> Fix:
         self._shown = best
@@ -673,7 +673,7 @@ class Search:
         self._tried[place] = replace(self._tried[place], helps=True)
         return True
 
-    def _as_written(self, best: Trial) -> Trial:
+    def _with_lines_in_python(self, best: Trial) -> Trial:
         """Leave a line to Python as it is, where its function is Python anyway, if a rewrite of it loses something."""
         lost = tuple(one for one in best.offers if loses(one))
         for rewrites in dict.fromkeys((lost, *((one,) for one in lost))):

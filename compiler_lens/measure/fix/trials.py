@@ -165,8 +165,9 @@ class _Runs:
         self._tell(
             f"the program as it is, without torch.compile (it took {taken:.0f} s, a change takes as long or less)"
         )
-        again = self._run(is_eager=True)
-        self._is_alike_in_eager, in_eager = _is_same(again), self._results()
+        again = self._run(is_eager=True, is_kept=True)
+        in_eager = self._results()
+        self._is_alike_in_eager = _is_same(again)
         reference, otherwise = ended, None
         if not (is_eager or self._is_alike_in_eager) and draws_of_numpy(ended.recording):
             self._tell("the program as it is, without torch.compile, twice more, as only that draws NumPy's numbers")
@@ -190,8 +191,10 @@ class _Runs:
         # What is baked into compiled code by mistake shows at the second call.
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
-        confirm = self._confirm if is_deterministic else None
-        self._search = Search(first, texts, ended.outcome.script, self._attempt, more, confirm, self._expect)
+        self._search = Search(
+            first, texts, ended.outcome.script, self._attempt, more,
+            self._confirm if is_deterministic else None, self._expect,
+        )  # fmt: skip
         found = self._searched(self._search)
         return replace(
             found,
@@ -473,9 +476,10 @@ class _Runs:
         self,
         *,
         is_eager: bool = False,
+        is_kept: bool = False,
         observe: frozenset[str] = frozenset(),
     ) -> Ended:
-        return self._processes.run(replace(self._plan(), is_eager=is_eager, is_kept=is_eager, observe=observe))
+        return self._processes.run(replace(self._plan(), is_eager=is_eager, is_kept=is_kept, observe=observe))
 
     def _plan(self, texts: Texts | None = None, offers: tuple[Offer, ...] = ()) -> Plan:
         """Return a run of the program as it is, or with other texts, in which some offers were made."""
@@ -598,9 +602,14 @@ class _Runs:
             found = replace(found, results=Results.DIFFER)
         return self._noted(found, self._recording_of(seen))
 
+    @property
+    def _is_known_in_eager(self) -> bool:
+        """Whether what a change computes without torch.compile can be compared."""
+        return self._is_alike_in_eager or bool(self._eager)
+
     def _looks(self, seen: Observed, texts: Texts, offers: tuple[Offer, ...]) -> Iterator[Plan]:
         """Yield the runs of a closer look that are known before it begins."""
-        if self._is_alike_in_eager or self._eager:
+        if self._is_known_in_eager:
             yield replace(self._ahead(texts, offers), is_eager=True)
         if not self._is_aot and self._may_pin(self._recording_of(seen)):
             yield replace(self._ahead(texts, offers), is_aot_of_floats=True)
@@ -624,7 +633,7 @@ class _Runs:
 
         Code that compiles runs eagerly as well: past the recompile limit, under a stance, where somebody debugs.
         """
-        if not (self._is_alike_in_eager or self._eager):
+        if not self._is_known_in_eager:
             return seen
         self._tell_of(offers, "without torch.compile")
         ended = self._processes.run(replace(self._plan(texts, offers), is_eager=True), self._longest).outcome
