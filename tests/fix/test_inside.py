@@ -542,6 +542,17 @@ def test_parts_that_leave_nearly_all_in_graphs_are_better_than_what_compiles_a_g
     assert not list(runs_more(best, (replace(other, offers=(unknown,)),), first))
 
 
+@pytest.mark.parametrize(("launches", "cuts", "is_better"), [(9, 2, False), (8, 2, True), (9, 0, True)])
+def test_what_cuts_no_graph_is_not_given_up_for_a_little_more_in_cut_ones(
+    launches: int, cuts: int, *, is_better: bool
+) -> None:
+    parts = Offer(BREAK, Apart(FILE, "step", ("books(x)",)), is_last_resort=True, keeps_computed=True, is_final=True)
+    setting = Offer(BREAK, Setting("torch._dynamo.config.capture_dynamic_output_shape_ops = True"))
+    best = Trial((parts,), {}, None, shown(0, ops=80, launches=9), helps=True)
+    other = Trial((setting,), {}, None, shown(cuts, ops=95, launches=launches), helps=True)
+    assert list(runs_more(best, (best, other), shown(8, 8, launches=30))) == [other] * is_better
+
+
 @pytest.mark.parametrize(
     ("breaks", "recompiles", "launches", "is_better"),
     [(4, 8, 10, True), (5, 8, 10, False), (4, 9, 10, False), (4, 8, 16, False)],

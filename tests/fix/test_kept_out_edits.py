@@ -9,9 +9,9 @@ from textwrap import dedent
 import pytest
 
 from compiler_lens.cli import main
-from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.facts.measured.edits import Apart, Lines, Split
 from compiler_lens.facts.measured.fix import Offer, Target
-from compiler_lens.measure.fix.choices import doubtful, is_kept_out
+from compiler_lens.measure.fix.choices import doubtful, is_kept_out, kept_as_written, loses, without_offer
 from compiler_lens.recording.model import SourceLine
 
 MARK = Offer(
@@ -51,6 +51,40 @@ def test_a_message_that_compiled_code_leaves_out_is_doubtful_where_functions_are
     offer = Offer(Target(at, "break"), Lines("/app/b.py", 12, ("if bad.any():",), (guarded,)))
     assert offer.drops
     assert offer in doubtful((offer, MARK))
+
+
+def apart(name: str, *lines: str) -> Offer:
+    at = SourceLine("/app/a.py", 9, name, "if x.sum() > 0:")
+    return Offer(Target(at, "break"), Apart("/app/a.py", name, ("if x.sum() > 0:", *lines)), is_final=True)
+
+
+def test_a_line_that_would_lose_its_number_is_left_to_the_function_in_parts_that_has_it() -> None:
+    offer = mended("/app/a.py", "Loss.forward")
+    assert loses(offer)
+    (kept,) = kept_as_written((offer, apart("Loss.forward")), (offer,))
+    assert kept.edit == apart("Loss.forward", "y = x.item()").edit
+    assert kept.may_lose == {("/app/a.py", "y = x.item()"), ("/app/a.py", "y = x.detach()")}
+    assert kept_as_written((offer, apart("Loss.step")), (offer,)) == ()
+    assert not loses(MARK)
+
+
+TWO = """\
+class Loss:
+    def forward(self, x):
+        begun = clock()
+        result, kept = self.forward_computed(x)
+        self.taken.append(kept.item())
+        return result
+"""
+
+
+def test_a_function_in_two_of_which_one_is_in_parts_is_in_parts_once_with_all_that_is_python() -> None:
+    at = SourceLine("/app/a.py", 7, "Loss.forward", "self.taken.append(x.sum().item())")
+    split = Offer(Target(at, "break"), Split("/app/a.py", "Loss.forward"))
+    (whole,) = without_offer((split, apart("Loss.forward_computed")), split, {"/app/a.py": TWO})
+    lines = ("begun = clock()", "self.taken.append(kept.item())", "self.taken.append(x.sum().item())")
+    assert whole.edit == apart("Loss.forward", *lines).edit
+    assert {("/app/a.py", line) for line in lines} <= whole.may_lose
 
 
 PROGRAM = """\
