@@ -296,3 +296,49 @@ def test_two_marks_are_better_than_three_functions_in_parts_that_compile_no_more
     best = best_of(NET + RUN, capsys)
     assert (best["after"]["eager_functions"], best["after"]["graph_breaks"]) == (0, 2)
     assert [offer.partition("(")[0] for offer in best["offers"]] == ["@torch.compiler.disable"] * 2
+
+
+ROUNDS = """
+import random
+
+import torch
+from torch import nn
+
+
+class Policy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.TransformerEncoderLayer(8, 2, 16, 0.0) for _ in range(3)])
+        self.named = nn.ModuleList([Named() for _ in range(2)])
+
+    def forward(self, x, drop):
+        for block in self.blocks:
+            if random.random() < drop:
+                continue
+            x = block(x)
+        for named in self.named:
+            x = named(x)
+            print(1)
+        return x
+
+
+class Named(nn.Module):
+    def forward(self, x):
+        return x.sin()
+"""
+
+
+def test_a_round_that_calls_a_module_of_torchs_is_a_part() -> None:
+    """Torch compiles its own modules only as a part of what calls them; those of the user by themselves."""
+    new = divided(ROUNDS, "Policy.forward", ("if random.random() < drop:", "print(1)"))
+    assert "            x = self.forward_computed(x, block)\n" in new
+    assert "            x = named(x)\n" in new
+    module = loaded(new).__dict__["Policy"]().eval()
+    compiled = torch.compile(module, backend="eager")
+    x = torch.randn(4, 2, 8)
+    wanted = loaded(ROUNDS).__dict__["Policy"]()
+    wanted.load_state_dict(module.state_dict())
+    with Lens(strict=True) as lens, torch.no_grad():
+        torch.testing.assert_close(compiled(x, 0.0), wanted.eval()(x, 0.0), rtol=0, atol=0)
+    targets = " ".join(str(node.target) for graph in lens.recording.graphs for node in graph.nodes)
+    assert "layer_norm" in targets

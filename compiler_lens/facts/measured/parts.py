@@ -8,7 +8,7 @@ each part is one graph, and has a limit of its own. The statements stay in their
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import count, islice
@@ -45,6 +45,8 @@ _FILLS = frozenset({"arange", "clone", "empty", "empty_like", "eye", "full", "fu
                     "new_ones", "new_zeros", "ones", "ones_like", "tensor", "zeros", "zeros_like"})  # fmt: skip
 
 _COMPILE = "torch.compile"
+_NN = frozenset({"nn", "torch.nn"})
+_LISTS = frozenset({"ModuleDict", "ModuleList", "Sequential"})
 _CONTEXTS = frozenset({"enable_grad", "inference_mode", "no_grad"})
 _PYTHON = "_python"  # after the name of what runs within one of these
 # What goes through a generator before it returns.
@@ -89,6 +91,7 @@ class _Known(Struct, frozen=True):
     written: Sequence[str]  # lines of its file
     kept: Collection[str]  # those that stay, without blanks around
     own: AbstractSet[str]  # functions that are compiled where they are called
+    layers: AbstractSet[str]  # names of torch's own modules that its loops go through
     shared: AbstractSet[str]  # names of the module that it gives a value to
     is_method: bool
     indent: int  # of the function's own statements
@@ -180,8 +183,8 @@ def _in_parts(text: str, name: str, kept: Collection[str], others: AbstractSet[s
     if site is None or not site.has_torch_at_top or "self" in stored(function.body):
         return None
     body = function.body[int(ast.get_docstring(function, clean=False) is not None) :]
-    known = _Known(text.split("\n"), kept, _own(tree, name), _globals(body), _is_method(function), body[0].col_offset,
-                   parameters(function))  # fmt: skip
+    known = _Known(text.split("\n"), kept, _own(tree, name), _layers(tree, name, nodes), _globals(body),
+                   _is_method(function), body[0].col_offset, parameters(function))  # fmt: skip
     if not any(known.breaks(one) for one in body):
         return None
     begin = frozenset(parameters(function)) - known.shared
@@ -237,6 +240,26 @@ def _own(tree: ast.Module, name: str) -> AbstractSet[str]:
     owner = f"{name.rpartition('.')[0]}."
     methods = (key.removeprefix(owner) for key in qualified(tree) if key.startswith(owner))
     return {one.name for one in tree.body if isinstance(one, ast.FunctionDef)} | {f"self.{one}" for one in methods}
+
+
+def _layers(tree: ast.Module, name: str, nodes: Iterable[ast.AST]) -> AbstractSet[str]:
+    """Return the names by which the loops of a method go through lists of torch's own modules."""
+    owner = name.rpartition(".")[0]
+    classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == owner]
+    lists = {attribute for one in classes for attribute in _lists_of_layers(one)}
+    loops = [n for n in nodes if isinstance(n, ast.For)]
+    over = [loop for loop in loops if any(dotted(n) in lists for n in ast.walk(loop.iter))]
+    return {target for loop in over for target in stored([loop.target])}
+
+
+def _lists_of_layers(owner: ast.ClassDef) -> Iterator[str]:
+    """Yield the attributes of a class that begin as a list of torch's own modules, such as `self.blocks`."""
+    for one in ast.walk(owner):
+        match one:
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.Call() as made) if called(made) in _LISTS:
+                inner = [call for argument in made.args for call in calls_in(argument)]
+                if any(dotted(call.func).rpartition(".")[0] in _NN for call in inner):
+                    yield dotted(target)
 
 
 def _end(one: ast.stmt | ast.expr) -> int:
@@ -355,10 +378,15 @@ def _is_worth(statements: Sequence[ast.stmt], block: _Block, known: _Known) -> b
     told = [one.value for one in statements if isinstance(one, ast.Expr)]  # `self.cell.reset()`
     calls = [call for call in calls if call.args or call.keywords or call not in told]
     operators = [n for one in statements for n in ast.walk(one) if isinstance(n, (ast.BinOp, ast.Compare))]
-    is_layer = any(dotted(call.func).startswith("self.") and call.args for call in calls)
+    is_layer = any(call.args and _is_layer(call, known) for call in calls)
     least = _LEAST_OF_ROUND if block.is_round else _LEAST
     computes = bool(operators) or any(called(call) not in _FILLS for call in calls)
     return bool(calls) and (is_layer or (computes and len(calls) + len(operators) >= least))
+
+
+def _is_layer(call: ast.Call, known: _Known) -> bool:
+    name = dotted(call.func)
+    return name.startswith("self.") or name in known.layers
 
 
 def _is_for_later(one: ast.stmt) -> bool:
