@@ -48,6 +48,21 @@ TWO = """
     lengths = mask.sum(-1)
     return torch.stack([head(h[:n].max(dim=0).values + h[:n].mean(0)) for h, n in zip(x, lengths.tolist())])
 """
+PADDED = """
+    lengths = mask.sum(-1).tolist()
+    y = x * 2
+    kept = torch.zeros(y.shape[:2], dtype=torch.bool)
+    for i, n in enumerate(lengths):
+        y[i, n:] = float("-inf")
+        kept[i, :n] = True
+    return head(torch.where(kept[..., None], y, 0)), torch.tensor(lengths)
+"""
+PADDED_ROWS = """
+    y, lengths = x.detach() * 2, mask.sum(-1)
+    for row, n in zip(y, lengths):
+        row[n:] = 0
+    return head(y)
+"""
 WITHIN = """
     lengths = mask.sum(-1)
     out = []
@@ -70,6 +85,8 @@ def given() -> tuple[torch.Tensor, torch.Tensor]:
         (LAST, NUMBER, "tolist", "last = x[torch.arange(lengths.shape[0], device=lengths.device), lengths - 1]"),
         (APPENDED, NUMBER, "tolist", "rewards = head(x[torch.arange("),
         (TIMES, ITEM, "int(", "pooled = torch.where(rows, y, 0).sum((1, 2)) / rows.expand_as(y).sum((1, 2))"),
+        (PADDED, NUMBER, "tolist", 'y.masked_fill_(rows, float("-inf"))\n    kept.masked_fill_(rows_, True)\n'),
+        (PADDED_ROWS, ITEM, "row[n:]", "    y.masked_fill_(rows, 0)\n    return"),
         (TWO, NUMBER, "tolist", 'head(torch.where(rows, x, float("-inf")).amax(1) + (torch.where(rows, x, 0).sum(1)'),
     ],
 )
@@ -109,6 +126,9 @@ def test_the_mask_has_as_many_dimensions_as_torch_saw() -> None:
         (TIMES, "dim=(0, 1)", "dim=1"),  # as many as the number says are left
         (TIMES, ".mean(dim=(0, 1))", ".std(0)"),
         (TIMES, "torch.stack(pooled)", "torch.stack(pooled[1:])"),
+        (PADDED, 'float("-inf")', "n"),
+        (PADDED, "y[i, n:]", "y[i, n::2]"),
+        (PADDED, "return head", "print(n)\n    return head"),
         (WITHIN, "n = lengths", "print(i)\n        n = lengths"),
         (WITHIN, "head(summed)", "head(summed) + x[0, i]"),
     ],

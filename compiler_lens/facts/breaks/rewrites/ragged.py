@@ -1,4 +1,4 @@
-"""Rows taken one by one, each up to a number of its own, `x[i, :n].mean(0)` or `x[i, n - 1]`: of all rows at once.
+"""Rows taken one by one, each up to a number of its own, `x[i, :n].mean(0)`, `x[i, n - 1]`, `x[i, n:] = 0`: all at once.
 
 Whether there are as many numbers as rows, and what is called does the same with each row, a trial has to show.
 """
@@ -107,7 +107,7 @@ class _Reader:
         self.is_ragged = False
         self._rows = set[str]()  # names of tensors that were lists of what is computed of each row
         self._above: list[str] = []  # lines to stand above a statement
-        self._masks: dict[tuple[str, str], str] = {}  # that these make
+        self._masks: dict[tuple[str, str, str], str] = {}  # that these make
         self._known: dict[str, str] = {}  # in a loop: what a name holds of all rows
 
     def all_rows(self, statements: Sequence[ast.stmt]) -> tuple[list[str], ast.stmt | None]:
@@ -151,6 +151,10 @@ class _Reader:
                     of in self.lists
                 ):
                     yield call, f"{of}.{name}()"
+                case ast.Call(args=[ast.Name(id=of)], keywords=[]) if (
+                    of in self.lists and of_torch(call) and called(call) == "tensor"
+                ):
+                    yield call, f'{of}.to("cpu", {self._site.torch}.int64)'
                 case ast.Call(args=[ast.Name(id=of)], keywords=[]) if of in self._rows and self._taken_whole(
                     call.args[0]
                 ):
@@ -210,6 +214,8 @@ class _Reader:
         """Return `rewards = …` for a loop that adds what it computes of each row to a list that begins empty."""
         rows = self._over(loop.target, loop.iter)
         *before, last = loop.body
+        if rows is not None and all(isinstance(one, ast.Assign) for one in loop.body):
+            return [self._filled(one, rows, loop) for one in loop.body]
         match last:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[value])):
                 pass
@@ -232,6 +238,25 @@ class _Reader:
         self._known.clear()
         self._rows.add(name)
         return [f"{name} = {_bare(found)}"]
+
+    def _filled(self, one: ast.stmt, rows: _Rows, loop: ast.For) -> str:
+        """Return `x.masked_fill_(…)` for `x[i, n:] = 0`, which writes one value to all of a row from its number on."""
+        match one:
+            case ast.Assign(targets=[ast.Subscript() as part], value=value) if not self._is_of_row(value, rows):
+                pass
+            case _:
+                raise _NotAllRowsError
+        if any(self._is_read_after(name, loop) for name in rows.names):
+            raise _NotAllRowsError
+        tensor, inside = self._tensor(part, rows)
+        match inside:
+            case [ast.Slice(lower=None, upper=ast.expr() as at, step=None)]:
+                mask = self._mask(tensor, self._number_in(at, rows), "<")
+            case [ast.Slice(lower=ast.expr() as at, upper=None, step=None)]:
+                mask = self._mask(tensor, self._number_in(at, rows), ">=")
+            case _:
+                raise _NotAllRowsError
+        return f"{tensor}.masked_fill_({mask}, {self._site.source(value)})"
 
     def _is_read_after(self, name: str, loop: ast.For) -> bool:
         inside = set(ast.walk(loop))
@@ -336,18 +361,20 @@ class _Reader:
             raise _NotAllRowsError
         mask = self._mask(tensor, numbers)
         filled = f"{self._site.torch}.where({mask}, {tensor}, {fill})"
-        self.is_ragged = True
         if name != "mean":
             return f"{filled}.{name}({dims})"
         return f"({filled}.sum({dims}) / {mask}.expand_as({tensor}).sum({dims}))"
 
-    def _mask(self, tensor: str, numbers: str) -> str:
-        """Return the name of a mask of what rows have up to their numbers, which is made above."""
-        if known := self._masks.get((tensor, numbers)):
+    def _mask(self, tensor: str, numbers: str, sign: str = "<") -> str:
+        """Return the name of a mask of what rows have up to their numbers, which is made above; or from there on."""
+        if not numbers:
+            raise _NotAllRowsError
+        if known := self._masks.get((tensor, numbers, sign)):
             return known
-        name = self._masks[tensor, numbers] = self._site.free("rows") + "_" * len(self._masks)
+        name = self._masks[tensor, numbers, sign] = self._site.free("rows") + "_" * len(self._masks)
         places = f"{self._site.torch}.arange({tensor}.shape[1], device={tensor}.device)"
-        self._above.append(f"{name} = {places} < {numbers}[:, None]")
+        self._above.append(f"{name} = {places} {sign} {numbers}[:, None]")
+        self.is_ragged = True
         dims = self._site.dims_of(tensor)
         if dims is None:
             self._above.append(f"{name} = {name}.reshape({name}.shape + (1,) * ({tensor}.dim() - 2))")
