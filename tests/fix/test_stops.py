@@ -195,6 +195,44 @@ def test_a_shortcut_is_left_to_eager(early: str, is_short: bool) -> None:
         assert found[0].after[0] == "if not torch.compiler.is_compiling() and m.all():"
 
 
+LONGER = """import torch
+
+
+def f(x, m):
+    y, mask = x * 1, None
+    if not m.all():
+        mask = m[None]
+        mask = mask | ~mask.any(-1, keepdim=True)
+    return y if mask is None else torch.where(mask, y, y * 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "written"),
+    [
+        ("", "", "if torch.compiler.is_compiling() or (not m.all()):"),
+        ("not m.all()", "m.any()", "if torch.compiler.is_compiling() or m.any():"),
+        ("not m.all()", "m.sum() > 2", ""),  # nothing says that both ways may be the same
+        ("mask = m[None]", "mask = m[None]; print(mask)", ""),
+        ("mask = m[None]", "mask[0] = m", ""),
+        ("    if not m.all():\n        mask = m[None]\n        mask = mask | ~mask.any(-1, keepdim=True)",
+         "    if m is not None and m.all():\n        m = None",
+         "if not torch.compiler.is_compiling() and m is not None and m.all():"),
+        ("    if not m.all():\n        mask = m[None]\n        mask = mask | ~mask.any(-1, keepdim=True)",
+         "    if m.sum() > 2:\n        m = None", ""),
+    ],
+)  # fmt: skip
+def test_a_mask_that_is_true_everywhere_may_go_the_longer_way(old: str, new: str, written: str) -> None:
+    """A trial has to see both; a tensor and None are no two values to choose from."""
+    assert old in LONGER
+    text = LONGER.replace(old, new)
+    line = next(n for n, one in enumerate(text.split("\n"), 1) if "    if " in one)
+    at = SourceLine(FILE, line, "f", text.split("\n")[line - 1].strip())
+    found = list(alternatives(JUMP, Sources({FILE: text}), at))
+    assert [one.after[0] for one in found if isinstance(one, OfBothSides)] == ([written] if written else [])
+    assert not any("torch.where(" in line for one in found for line in one.after)
+
+
 @pytest.mark.parametrize("ends", ["break", "continue"])
 def test_compiled_code_goes_on_where_nothing_is_left_to_change(ends: str) -> None:
     """That is for a trial to judge that sees both sides."""

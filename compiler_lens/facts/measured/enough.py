@@ -35,7 +35,7 @@ def not_worth(added: Sequence[Offer], now: Observed, before: Observed) -> NotWor
     if marks and not (now.is_half_of(before) or all(_is_whole(offer, now) for offer in marks)):
         return NotWorth.ENDS_TOO_LITTLE
     is_final = any(offer.is_final for offer in added)
-    return NotWorth.MORE_OF_ELSE if is_final and not now.spares(before) else None
+    return NotWorth.MORE_OF_ELSE if is_final and not (now.spares(before) or now.ends_cuts_of(before)) else None
 
 
 def _is_idle(now: Observed, before: Observed) -> bool:

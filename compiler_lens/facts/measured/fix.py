@@ -303,7 +303,16 @@ class Observed(Struct, frozen=True):
             return before.hurts is None
         compiles_more = self.eager_sooner_or_later < before.eager_sooner_or_later and self.operators >= before.operators
         is_less_cut = compiles_more and 2 * self.cuts <= before.cuts and self.hurts <= before.hurts
-        return 2 * self.hurts <= before.hurts or is_less_cut
+        return 2 * self.hurts <= before.hurts or is_less_cut or self.ends_cuts_of(before)
+
+    def ends_cuts_of(self, before: Observed) -> bool:
+        """Return whether nothing runs eagerly or breaks any more, where functions did, and as much runs in graphs.
+
+        Of what is compiled since there may be recompiles, as long as these come to an end before the limit.
+        """
+        is_whole = not (self.figures is None or self.is_cut or self.at_each_call)
+        was_eager = before.figures is not None and before.figures.eager_functions > 0
+        return is_whole and was_eager and self.operators >= before.operators
 
     @property
     def _unmeant(self) -> tuple[int, ...]:

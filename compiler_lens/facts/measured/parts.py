@@ -35,7 +35,8 @@ from compiler_lens.facts.measured.reached import free, identifiers
 
 _LEAST, _LEAST_OF_ROUND = 2, 4  # calls and operators in a part: less is no graph's worth, but a layer by itself is
 # What computes nothing of a tensor, or is no part of a graph.
-_NO_GRAPH = frozenset({"append", "backward", "cpu", "detach", "dict", "enumerate", "extend", "float", "get", "int",
+_NO_GRAPH = frozenset({"append", "backward", "cpu", "detach", "dict", "enumerate", "extend", "float", "get", "heapify",
+                       "heappop", "heappush", "heappushpop", "heapreplace", "int",
                        "isinstance", "item", "items", "keys", "len", "list", "max", "min", "next", "print", "range",
                        "round", "set", "size", "step", "str", "tolist", "tuple", "update", "values", "zero_grad",
                        "zip"})  # fmt: skip

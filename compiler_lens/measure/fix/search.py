@@ -576,8 +576,18 @@ class Search:
             found = self._divided_once(state) or self._divided(state, state.observed.parts)
             if found is None or found.observed.error or found.observed.results is not Results.EQUAL:
                 break
-            state = found
+            state = self._with_new_mended(found)
         return state
+
+    def _with_new_mended(self, state: State) -> State:
+        """Mend what breaks in the parts of functions and nobody knew of: nothing of these was compiled before."""
+        known = {offer.target.key for trial in self._tried for offer in trial.offers}
+        seen = state.observed
+        offers = tuple(one for one in seen.offers if one.target.key not in known and not one.is_last_resort)
+        if not offers:
+            return state
+        found = self._round(replace(state, observed=replace(seen, offers=offers)))
+        return self._with_new_mended(found) if found is not None else state
 
     def _divided_once(self, state: State) -> State | None:
         """Divide functions again, of which a part is to be divided, where that is as much; not their parts."""

@@ -27,7 +27,7 @@ from compiler_lens.facts.breaks.rewrites.kept_numbers import (
 from compiler_lens.facts.breaks.rewrites.lists import masked_list
 from compiler_lens.facts.breaks.rewrites.looked_up import looked_up
 from compiler_lens.facts.breaks.rewrites.masks import masked, masked_row
-from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled, gone_on_for_none, shortcut
+from compiler_lens.facts.breaks.rewrites.nothing import early_return, filled, gone_on_for_none, longer_way, shortcut
 from compiler_lens.facts.breaks.rewrites.put_off import allows
 from compiler_lens.facts.breaks.rewrites.ragged import ragged
 from compiler_lens.facts.breaks.rewrites.rows import weighed, weighed_and_filled, weighed_and_ones, weighed_of_any_rank
@@ -149,7 +149,7 @@ _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
 _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
         (told_causal,), (needless, masked_list, both_sides, returned, continued, undone), (all_rounds,),
-        (named_elements,), (shortcut,),
+        (named_elements,), (shortcut, longer_way),
     ),
     "Dynamic shape operator": (
         (hardest,), (each_class,), (weighed,), (weighed_of_any_rank,), (weighed_and_filled,), (weighed_and_ones,),

@@ -49,7 +49,7 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
     if branch is None or not test:
         return None
     asked, body, orelse = branch.test, branch.body, branch.orelse
-    if len(body) + len(orelse) > _MOST:
+    if len(body) + len(orelse) > _MOST or any(map(_gives_none, (*body, *orelse))):
         return None
     if not orelse and (scaled := _scaled(site, body, test)):
         return scaled
@@ -60,7 +60,7 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
     if first is None or second is None or not first.names:
         return None
     fits = first.names.keys() == second.names.keys() if orelse else all(_is_there(site, one) for one in first.names)
-    if not fits:
+    if not fits or (not orelse and any(_is_none(site, one) for one in first.names)):
         return None
     asks = _named(site, asked)
     written = first.written | second.written
@@ -69,6 +69,34 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
         for target, name in first.names.items()
     ]
     return site.rewrite([f"{asks} = {test}", *first.lines, *second.lines, *chosen], _PRICE)
+
+
+def _gives_none(one: ast.stmt) -> bool:
+    return isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant) and one.value.value is None
+
+
+def _is_none(site: Site, name: str) -> bool:
+    """Whether a name was set to None last before the statement: no value to choose."""
+    last: ast.expr | None = None
+    for one in ast.walk(site.function) if site.function else ():
+        match one:
+            case ast.Assign(targets=[target], value=value) if one.lineno < site.statement.lineno:
+                for name_, given in _pairs(target, value):
+                    last = given if name_ == name else last
+    return isinstance(last, ast.Constant) and last.value is None
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Yield each name that is assigned, with what it gets, as far as the text shows it."""
+    match target, value:
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
+            for one, other in zip(targets, values, strict=True):
+                yield from _pairs(one, other)
+        case ast.Tuple(elts=targets), _:
+            for one in targets:
+                yield from _pairs(one, value if isinstance(one, ast.Starred) else ast.Name(""))
+        case _:
+            yield dotted(target), value
 
 
 def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -- one for each shape

@@ -108,21 +108,49 @@ def gone_past(site: Site, cause: BreakCause, test: ast.expr, why: str) -> Rewrit
 
 
 def _left_to_eager(site: Site, test: ast.expr, why: str) -> Rewrite | None:
-    asked = f"not {site.torch}.compiler.is_compiling() and {site.atom(test)}"
+    is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
+    asked = f"not {site.torch}.compiler.is_compiling() and {site.source(test) if is_and else site.atom(test)}"
     found = site.edit([(test, asked)], f"compiled code {why}")
     return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
 
 
 def shortcut(site: Site, _cause: BreakCause) -> Rewrite | None:
-    """Leave `if m.all(): return …` to eager: what follows may give the same by a longer way."""
+    """Leave `if m.all(): return …`, or `m = None`, to eager: what follows may give the same by a longer way."""
     match site.statement:
         case ast.If(test=test, body=[ast.Return(value=value)], orelse=[]) if site.following:
-            is_elif = site.edited(site.statement).startswith("elif")
+            pass
+        case ast.If(test=test, body=[ast.Assign(targets=[ast.Name()], value=value)], orelse=[]) if _asks_of_all(test):
+            pass
         case _:
             return None
+    is_elif = site.edited(site.statement).startswith("elif")
     if is_elif or not is_repeatable(site, test) or not (value is None or isinstance(value, (ast.Constant, ast.Name))):
         return None
     return _left_to_eager(site, test, "does not ask, and always does what follows, which gives the same")
+
+
+def longer_way(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Let compiled code always do what stands under `if not m.all():`: of a mask that is true it may give the same."""
+    match site.statement:
+        case ast.If(test=test, body=body, orelse=[]) if not site.edited(site.statement).startswith("elif"):
+            pass
+        case _:
+            return None
+    are_names = all(isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) for one in body)
+    if not are_names or any(has_effect(call) for one in body for call in syntax.calls_in(one)):
+        return None
+    if not _asks_of_all(test) or not is_repeatable(site, test):
+        return None
+    found = site.edit(
+        [(test, f"{site.torch}.compiler.is_compiling() or {site.atom(test)}")],
+        "compiled code does not ask, and always does what stands there, which gives the same",
+    )
+    return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
+
+
+def _asks_of_all(test: ast.expr) -> bool:
+    """Whether a test asks for all elements of a mask, or for any."""
+    return any(called(call) in {"all", "any"} for call in syntax.calls_in(test))
 
 
 def is_on_a_count(cause: BreakCause) -> bool:

@@ -1,4 +1,4 @@
-"""Rows taken one by one, each up to a number of its own, `x[i, :n].mean(0)`, `x[i, n - 1]`, `x[i, n:] = 0`: all at once.
+"""Rows taken one by one, each up to a number of its own, `x[i, :n].mean(0)`, `x[i, n - 1]`, `x[i, n:] = 0`: at once.
 
 Whether there are as many numbers as rows, and what is called does the same with each row, a trial has to show.
 """
