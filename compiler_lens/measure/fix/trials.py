@@ -150,12 +150,8 @@ class _Runs:
         if ended.outcome.is_met:
             self._processes.one_at_a_time()
         self._loaded = dict(_read(file for file in ended.outcome.loaded if self._asked.own.owns(file)))
+        ended = self._with_reference(ended)
         is_eager = bool(ended.outcome.error)
-        if is_eager:
-            self._reference_without_compile(ended)
-        else:
-            self._reference = self._results()
-            ended = self._as_inductor_has_it(ended)
         first = self._seen(ended)
         if not (first.offers or first.parts or first.inside or first.is_markable):
             is_asked = first.calls and not is_eager
@@ -225,22 +221,35 @@ class _Runs:
             return None
         return Otherwise(differs, tuple(compared_with_members(self._loaded)))
 
+    def _with_reference(self, ended: Ended) -> Ended:
+        """Return the program as it is, by which trials are judged, and take what their results are compared with."""
+        if not ended.outcome.error:
+            self._reference = self._results()
+        ended = self._as_inductor_has_it(ended)
+        if ended.outcome.error:
+            self._reference_without_compile(ended)
+        return ended
+
     def _as_inductor_has_it(self, ended: Ended) -> Ended:
         """Return the program as it is with AOTAutograd, if Inductor compiles it and more recompiles come of that.
 
         A float that Dynamo leaves open may have to be one number once AOTAutograd has its graph: each other number
-        then compiles again (torch/fx/passes/_tensorify_python_scalars.py).
+        then compiles again (torch/fx/passes/_tensorify_python_scalars.py). Or Dynamo raises where it goes on with an
+        open one (2.13, an open float in the text of a message), and comes to no such place with AOTAutograd.
         """
         self._is_for_inductor = ended.outcome.is_inductor
         if not self._may_pin(ended.recording):
             return ended
         self._tell("the program as it is, with AOTAutograd")
         found = self._processes.run(replace(self._plan(), is_aot_of_floats=True), self._longest)
-        if found.outcome.error or self._seen(found).cost <= self._seen(ended).cost:
+        if found.outcome.error:
             return ended
-        if self._is_as_seldom_by_its_own(self._plan(), ended.recording):
+        is_raised = bool(ended.outcome.error)  # by what Dynamo makes of an open float, say
+        if not is_raised and self._seen(found).cost <= self._seen(ended).cost:
             return ended
-        if not _is_same(found):  # its graphs round otherwise: all is compared with what it computes so
+        if not is_raised and self._is_as_seldom_by_its_own(self._plan(), ended.recording):
+            return ended
+        if is_raised or not _is_same(found):  # its graphs round otherwise: all is compared with what it computes so
             found = self._processes.run(replace(self._plan(), is_aot_of_floats=True, reference=""), self._longest)
             self._reference = self._results()
         self._is_aot = True
