@@ -790,6 +790,34 @@ def test_functions_are_divided_on_top_of_what_helps_where_half_of_the_program_as
     assert found.best.offers == (A, apart)
 
 
+def test_what_breaks_in_the_parts_of_functions_is_mended() -> None:
+    """Nothing of these was compiled before: nobody knew of it."""
+    apart = replace(offer("c"), keeps_computed=True, is_last_resort=True, is_final=True)
+    outcomes = {"112": seen(1, B), "122": seen(0), "121": seen(0)}
+    first = replace(seen(6, eager=1), parts=(apart,))
+    program = Program(outcomes)
+    found = Search(first, {"train.py": TEXT}, "train.py", program).result()
+    assert program.runs[:2] == ["112", "122"]
+    assert found.best is not None
+    assert set(found.best.offers) <= {apart, B}
+
+
+@pytest.mark.parametrize(
+    ("eager", "left", "operators", "is_taken"),
+    [(1, 0, 100, True), (0, 0, 100, False), (1, 2, 100, False), (1, 0, 90, False)],
+)
+def test_what_ends_all_cuts_may_recompile(eager: int, left: int, operators: int, is_taken: bool) -> None:
+    """Of what ran eagerly there were no recompiles; as long as as much runs in graphs, and nothing is cut."""
+    apart = replace(offer("c"), keeps_computed=True, is_last_resort=True, is_final=True)
+    after = replace(
+        seen(left), figures=Figures(left, 14, 0), counts=Counts(1, left, 0, 1, 14, 0.0), operators=operators, launches=9
+    )
+    first = replace(seen(5, eager=eager), figures=Figures(5, 6, eager), counts=Counts(1, 5, eager, 1, 6, 0.0))
+    first = replace(first, parts=(apart,), operators=100, launches=9)
+    found = Search(first, {"train.py": TEXT}, "train.py", Program({"112": after})).result()
+    assert (found.best is not None) == is_taken
+
+
 MARK = replace(offer("b"), keeps_computed=True, is_last_resort=True, is_final=True)
 
 
