@@ -790,6 +790,18 @@ def test_functions_are_divided_on_top_of_what_helps_where_half_of_the_program_as
     assert found.best.offers == (A, apart)
 
 
+def test_a_line_that_breaks_in_two_ways_once_another_is_mended_is_mended_at_once() -> None:
+    """A setting brings up a branch in a loop: the function is skipped for it, and what is compiled alone raises."""
+    again = replace(B.target, kind="UserError: Could not guard on data-dependent expression")
+    after = replace(seen(1, B, eager=1), targets=(B.target, again), operators=40, launches=8)
+    whole = replace(seen(0), operators=100, launches=5)
+    program = Program({"211": after, "221": whole, "121": replace(seen(2, A), operators=100, launches=10)})
+    found = program.searched(replace(seen(2, A), operators=100, launches=10))
+    assert program.runs[:2] == ["211", "221"]
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+
+
 def test_what_breaks_in_the_parts_of_functions_is_mended() -> None:
     """Nothing of these was compiled before: nobody knew of it."""
     apart = replace(offer("c"), keeps_computed=True, is_last_resort=True, is_final=True)

@@ -835,11 +835,13 @@ class Search:
     def _deeper(self, base: State, states: Iterable[State]) -> Iterator[State]:
         """Write otherwise what asks for a number that is a tensor now, say: that breaks where nothing did before."""
         for state in itertools.islice(filter(partial(_moves_on, base), states), _MOST_DEEPER):
-            new = state.observed.broken - base.observed.broken
-            rewrites: dict[tuple[str, str, str], Offer] = {}
+            # One line may break in two ways: torch compiles the function by itself once it was skipped.
+            new = {(file, code) for file, code, _ in state.observed.broken - base.observed.broken}
+            rewrites: dict[tuple[str, str], Offer] = {}
             for one in state.observed.offers:
-                if isinstance(one.edit, Lines) and not one.is_last_resort and one.target.key in new:
-                    rewrites.setdefault(one.target.key, one)
+                file, code, _ = one.target.key
+                if isinstance(one.edit, Lines) and not one.is_last_resort and (file, code) in new:
+                    rewrites.setdefault((file, code), one)
             found = self._try(state, tuple(rewrites.values())) if rewrites.keys() == new else None
             if found is not None and self._is_better(found, base):
                 yield found
