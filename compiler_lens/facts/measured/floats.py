@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import dotted
+from compiler_lens.facts.breaks.rewrites.syntax import dotted, pairs
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
@@ -86,14 +86,8 @@ def _makings(owner: ast.ClassDef, name: str) -> Iterator[tuple[ast.Assign, ast.e
         if isinstance(function, ast.FunctionDef) and function.name == "__init__":
             for node in ast.walk(function):
                 match node:
-                    case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                        yield from ((node, value) for one, value in _beside(targets, values) if _is_own(one, name))
-                    case ast.Assign(targets=[target], value=value) if _is_own(target, name):
-                        yield node, value
-
-
-def _beside(targets: list[ast.expr], values: list[ast.expr]) -> Iterator[tuple[ast.expr, ast.expr]]:
-    return iter(zip(targets, values, strict=True) if len(targets) == len(values) else ())
+                    case ast.Assign(targets=[target], value=value):
+                        yield from ((node, given) for one, given in pairs(target, value) if _is_own(one, name))
 
 
 def _is_own(target: ast.expr, name: str) -> bool:

@@ -245,15 +245,20 @@ class _Runs:
         if found.outcome.error:
             return ended
         is_raised = bool(ended.outcome.error)  # by what Dynamo makes of an open float, say
-        if not is_raised and self._seen(found).cost <= self._seen(ended).cost:
+        if not is_raised and self._is_as_seldom(found, ended):
             return ended
-        if not is_raised and self._is_as_seldom_by_its_own(self._plan(), ended.recording):
-            return ended
-        if is_raised or not _is_same(found):  # its graphs round otherwise: all is compared with what it computes so
+        rounds_otherwise = not is_raised and not _is_same(found)
+        if rounds_otherwise:
             found = self._processes.run(replace(self._plan(), is_aot_of_floats=True, reference=""), self._longest)
+        if is_raised or rounds_otherwise:  # all is compared with what it computes so
             self._reference = self._results()
         self._is_aot = True
         return found
+
+    def _is_as_seldom(self, found: Ended, ended: Ended) -> bool:
+        """Whether the program compiles no more often with AOTAutograd, or with its own backend."""
+        is_no_more = self._seen(found).cost <= self._seen(ended).cost
+        return is_no_more or self._is_as_seldom_by_its_own(self._plan(), ended.recording)
 
     def _is_as_seldom_by_its_own(self, plan: Plan, recording: Recording) -> bool:
         """Whether Inductor compiles again no more often than in a recording, though AOTAutograd alone does.

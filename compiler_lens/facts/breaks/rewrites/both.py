@@ -16,7 +16,7 @@ from compiler_lens.facts.breaks.rewrites.calls import said_by
 from compiler_lens.facts.breaks.rewrites.groups import stays_in
 from compiler_lens.facts.breaks.rewrites.nothing import any_of, is_on_a_count
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads, pairs
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = (
@@ -72,31 +72,21 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
 
 
 def _gives_none(one: ast.stmt) -> bool:
-    return isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant) and one.value.value is None
+    return isinstance(one, ast.Assign) and _is_constant_none(one.value)
+
+
+def _is_constant_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _is_none(site: Site, name: str) -> bool:
     """Whether a name was set to None last before the statement: no value to choose."""
-    last: ast.expr | None = None
-    for one in ast.walk(site.function) if site.function else ():
-        match one:
-            case ast.Assign(targets=[target], value=value) if one.lineno < site.statement.lineno:
-                for name_, given in _pairs(target, value):
-                    last = given if name_ == name else last
-    return isinstance(last, ast.Constant) and last.value is None
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """Yield each name that is assigned, with what it gets, as far as the text shows it."""
-    match target, value:
-        case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
-            for one, other in zip(targets, values, strict=True):
-                yield from _pairs(one, other)
-        case ast.Tuple(elts=targets), _:
-            for one in targets:
-                yield from _pairs(one, value if isinstance(one, ast.Starred) else ast.Name(""))
-        case _:
-            yield dotted(target), value
+    nodes = list(ast.walk(site.function)) if site.function else []
+    stores = (n for n in nodes if isinstance(n, (ast.Name, ast.Attribute)) and isinstance(n.ctx, ast.Store))
+    before = [n.lineno for n in stores if n.lineno < site.statement.lineno and dotted(n) == name]
+    last = [n for n in nodes if isinstance(n, ast.Assign) and n.lineno == max(before, default=0)]
+    given = (pair for one in last for target in one.targets for pair in pairs(target, one.value))
+    return any(dotted(target) == name and _is_constant_none(value) for target, value in given)
 
 
 def returned(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR0911 -- one for each shape

@@ -110,6 +110,15 @@ def gone_past(site: Site, cause: BreakCause, test: ast.expr, why: str) -> Rewrit
 def _left_to_eager(site: Site, test: ast.expr, why: str) -> Rewrite | None:
     is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
     asked = f"not {site.torch}.compiler.is_compiling() and {site.source(test) if is_and else site.atom(test)}"
+    return _asked(site, test, asked, why)
+
+
+def _always(site: Site, test: ast.expr, why: str) -> Rewrite | None:
+    return _asked(site, test, f"{site.torch}.compiler.is_compiling() or {site.atom(test)}", why)
+
+
+def _asked(site: Site, test: ast.expr, asked: str, why: str) -> Rewrite | None:
+    """Ask something else than a test, of which a trial has to see both sides."""
     found = site.edit([(test, asked)], f"compiled code {why}")
     return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
 
@@ -141,11 +150,7 @@ def longer_way(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     if not _asks_of_all(test) or not is_repeatable(site, test):
         return None
-    found = site.edit(
-        [(test, f"{site.torch}.compiler.is_compiling() or {site.atom(test)}")],
-        "compiled code does not ask, and always does what stands there, which gives the same",
-    )
-    return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
+    return _always(site, test, "does not ask, and always does what stands there, which gives the same")
 
 
 def _asks_of_all(test: ast.expr) -> bool:
@@ -179,11 +184,8 @@ def filled(site: Site, _cause: BreakCause) -> Rewrite | None:
             return None
     if mask is None or not is_repeatable(site, test) or not all(_fills(site, one, mask) for one in body):
         return None
-    found = site.edit(
-        [(test, f"{site.torch}.compiler.is_compiling() or {site.atom(test)}")],
-        f"compiled code does that also where `{_text(site, mask)}` is nowhere true: of no rows it computes nothing",
-    )
-    return OfBothSides(found.before, found.after, found.is_complete, found.needs) if found else None
+    why = f"does that also where `{_text(site, mask)}` is nowhere true: of no rows it computes nothing"
+    return _always(site, test, why)
 
 
 def _fills(site: Site, one: ast.stmt, mask: ast.expr) -> bool:

@@ -244,6 +244,16 @@ def stored(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
+def pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Return each target of an assignment with what it is given, as far as the text shows that of a tuple."""
+    match target, value:
+        case ast.Tuple(elts=several), ast.Tuple(elts=values):
+            return list(zip(several, values, strict=True)) if len(several) == len(values) else []
+        case ast.Tuple(), _:
+            return []
+    return [(target, value)]
+
+
 def targets(assign: ast.Assign) -> list[str]:
     """Return the names that are assigned alone."""
     return [t.id for t in assign.targets if isinstance(t, ast.Name)]
