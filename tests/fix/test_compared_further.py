@@ -121,9 +121,9 @@ PROGRAM = """\
 class Runs:
     """Trials of a script, each with another text of it."""
 
-    def __init__(self, script: Path, opened: Processes) -> None:
+    def __init__(self, script: Path, opened: Processes, program: str = PROGRAM.format(add=1, limit=0)) -> None:
         self.script, self.processes = script, opened
-        self.text = dedent(PROGRAM).format(add=1, limit=0)
+        self.text = dedent(program)
         script.write_text(self.text)
         self.said: list[str] = []
         self.runs = trials._Runs(trials.Asked(Program(str(script))), opened, script.parent, self.said.append)
@@ -225,6 +225,38 @@ def test_what_aot_autograd_does_not_take_is_refused(runs: Runs) -> None:
     assert "more than Dynamo asks" in found.difference.in_backend
     same, offer = runs.seen(runs.text)
     assert runs.runs._confirm(same, {str(runs.script): runs.text}, (offer,)).results is Results.EQUAL
+
+
+ENDING = """\
+    import torch
+
+    def places(x, end):
+        torch._dynamo.graph_break()
+        return x + torch.arange(x.shape[0])
+
+    compiled, end = torch.compile(places), torch.tensor(3)
+    for n in range(2):
+        compiled(torch.ones(3) * n, end)
+    """
+
+
+def test_what_a_backend_gives_up_on_counts_as_the_break_that_torch_makes_of_it(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(dedent(ENDING))
+    home = str(Path(compiler_lens.__file__).parent.parent)
+    with Processes([sys.executable], home, {**os.environ, "PYTHONHASHSEED": "0"}, Limits(120)) as opened:
+        runs = Runs(script, opened, ENDING)
+        whole = runs.text.replace("    torch._dynamo.graph_break()\n", "")
+        given_up = whole.replace("arange(x.shape[0])", "arange(end)")
+        found = []
+        for text in (whole, given_up):
+            seen, offer = runs.seen(text)
+            assert seen.figures == Figures(0, 0, 0)  # Dynamo has it in a graph
+            found.append(runs.runs._confirm(seen, {str(script): text}, (offer,)))
+        assert found[0].figures == Figures(0, 0, 0)
+        assert found[1].figures is not None
+        assert found[1].figures.graph_breaks > 0
+        assert [one.at and one.at.code for one in found[1].targets] == ["return x + torch.arange(end)"]
 
 
 # Of the number that the setting makes unknown the program's own backend knows nothing.

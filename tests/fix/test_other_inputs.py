@@ -190,6 +190,7 @@ def test_what_is_the_same_or_cannot_be_made_is_left_out() -> None:
     assert set(inputs_of(torch.tensor([1, 2]))) == {Inputs.NEGATED, Inputs.ZEROS, Inputs.ONE_ROW, Inputs.STRIDED}
     assert Inputs.GRADIENTS not in inputs_of(torch.ones(2), gradients=False)
     assert Inputs.ONE_ROW not in inputs_of(torch.ones(2), torch.ones(3))
+    assert set(inputs_of(torch.tensor(3))) == {Inputs.ZEROS}
     assert inputs_of(3) == inputs_of(torch.ones(2).to_sparse()) == {}
 
 
@@ -344,6 +345,24 @@ def test_what_speaks_against_a_change_is_what_the_program_may_get() -> None:
     assert not OtherInputs((further,)).but([known]).calls
     (one, other) = (OtherCall(1, Inputs.FLAG, Gave.OTHER, argument=name) for name in ("a=True", "b=True"))
     assert OtherInputs((one, other)).but([one]).calls == (other,)
+
+
+@pytest.mark.parametrize(
+    ("largest", "kind", "inputs", "is_left_out"),
+    [
+        (500.0, "result", Inputs.LARGE, True),
+        (5_000.0, "result", Inputs.LARGE, False),
+        (500.0, "argument", Inputs.LARGE, False),
+        (500.0, "result", Inputs.NEGATED, False),
+        (None, "result", Inputs.LARGE, False),  # another shape
+    ],
+)
+def test_what_rounding_moves_as_far_says_nothing(
+    largest: float | None, kind: str, inputs: Inputs, is_left_out: bool
+) -> None:
+    moved = OtherCall(1, Inputs.LARGE, Gave.OTHER, "result", 0, 100.0)
+    found = OtherInputs((OtherCall(1, inputs, Gave.OTHER, kind, 0, largest),)).but_rounded([moved])
+    assert found.calls == () if is_left_out else found.against(may_raise=False)
 
 
 # -- bools and numbers

@@ -21,6 +21,7 @@ from compiler_lens.recording.source_text import syntax_if_known
 Counted = Mapping[str, Mapping[int, tuple[int, int]]]  # of a file's lines: how often, with own inputs and with others
 
 
+_NOISE = 10.0  # times the rounding of another run: it is as large only by chance
 # Values of a call, in the order in which they are compared: what it returns, what it changes in place, gradients, what
 # objects hold after it, and how far random generators have come.
 KINDS = ("result", "argument", "gradient", "object", "generator")
@@ -192,6 +193,20 @@ class OtherInputs(Struct, frozen=True):
         known = {(one.call, one.made_by): one.place for one in unsure}
         worth = tuple(one for one in self.calls if not _is_known(one, known.get((one.call, one.made_by))))
         return replace(self, calls=worth)
+
+    def but_rounded(self, moved: Iterable[OtherCall]) -> OtherInputs:
+        """Return the same without calls in which values differ no more than by what rounding alone moves them.
+
+        Args:
+            moved: calls of the program as it is, with parameters that are rounded otherwise.
+        """
+        known = {(one.call, one.made_by, one.kind): one.largest or 0.0 for one in moved if one.gave is Gave.OTHER}
+        return replace(self, calls=tuple(one for one in self.calls if not _is_rounding(one, known)))
+
+
+def _is_rounding(one: OtherCall, known: Mapping[tuple[int, Way, str], float]) -> bool:
+    moved = known.get((one.call, one.made_by, one.kind), 0.0)
+    return one.gave is Gave.OTHER and one.largest is not None and one.largest <= _NOISE * moved
 
 
 def _is_known(one: OtherCall, place: int | None) -> bool:

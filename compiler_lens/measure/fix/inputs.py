@@ -194,8 +194,8 @@ def _new(inputs: Inputs, tensor: torch.Tensor) -> torch.Tensor:
     return new.requires_grad_(tensor.requires_grad or inputs is Inputs.GRADIENTS) if kind == "float" else new
 
 
-def _turned(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.flip(*range(tensor.dim()))
+def _turned(tensor: torch.Tensor) -> torch.Tensor | None:
+    return tensor.flip(*range(tensor.dim())) if tensor.dim() else None
 
 
 def _with_nan(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.backend import is_of_backend
 from compiler_lens.facts.breaks.rewrites.site import site_in
 from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.calls_moved import with_calls_moved
@@ -104,6 +105,7 @@ class _Compiled(Struct, frozen=True):
 
     unsure: tuple[OtherCall, ...] = ()  # calls that give something else than without torch.compile
     is_aot: bool = True  # AOTAutograd takes its graphs, as Inductor has it do
+    gives_up: bool = False  # on some of them, which torch then runs eagerly
 
 
 class _Runs:
@@ -116,6 +118,7 @@ class _Runs:
         self._loaded: Texts = {}  # of the user's files that it imports, compiled or not
         self._printed: Known | None = None  # by the program as it is
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
+        self._moved: tuple[OtherCall, ...] | None = None
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
         self._is_alike_in_eager = False  # what it computes, compiled and not
         self._eager = ""  # what it computes without torch.compile, where that is the same but for rounding
@@ -603,13 +606,9 @@ class _Runs:
         if known.is_aot and ended.outcome.error and not ended.is_late:
             differs = Difference("error", ended.outcome.calls, 0, in_backend=ended.outcome.error)
             return self._noted(replace(seen, results=Results.DIFFER, difference=differs), self._recording_of(seen))
-        others = OtherInputs(untried=untried)
-        if not untried:
-            is_made = bool(ended.outcome.calls)
-            others = ended.outcome.others.but(known.unsure) if is_made else OtherInputs(untried=Untried.ENDED)
-        refuted_by = others.against(
-            may_raise=any(offer.may_raise for offer in offers), raises_less=any(offer.raises_less for offer in offers)
-        )
+        seen = self._as_backend_takes_it(seen, texts, offers, ended.recording)
+        others = self._compared_others(ended.outcome, self._others, known, offers)
+        refuted_by = _against(others, offers)
         unseen = tuple(dict.fromkeys((*self._unseen(offers, self._others, others), *_not_compiled(offers, seen))))
         found = replace(seen, others=others, refuted_by=refuted_by, unseen=unseen)
         if refuted_by or unseen:
@@ -661,16 +660,34 @@ class _Runs:
         """Return the same with what AOTAutograd counts, where that is more: a change may bring floats into a graph."""
         if self._is_aot or not self._may_pin(self._recording_of(seen)):
             return seen
+        counted = self._counted(seen, offers, replace(self._plan(texts, offers), is_aot_of_floats=True))
+        if counted is seen or self._is_as_seldom_by_its_own(self._plan(texts, offers), self._recording_of(seen)):
+            return seen
+        return counted
+
+    def _counted(self, seen: Observed, offers: tuple[Offer, ...], plan: Plan) -> Observed:
+        """Return the same with what a run with AOTAutograd counts, where that is more."""
         self._tell_of(offers, "counted with AOTAutograd")
-        ended = self._processes.run(replace(self._plan(texts, offers), is_aot_of_floats=True), self._longest)
-        ended = self._without_around(ended)
+        ended = self._without_around(self._processes.run(plan, self._longest))
         counted = self._seen(ended)
         if ended.outcome.error or counted.cost <= seen.cost:
             return seen
-        if self._is_as_seldom_by_its_own(self._plan(texts, offers), self._recording_of(seen)):
-            return seen
         counted = replace(counted, results=seen.results, difference=seen.difference, printed=seen.printed)
         return self._noted(counted, ended.recording)
+
+    def _as_backend_takes_it(
+        self, seen: Observed, texts: Texts, offers: tuple[Offer, ...], recording: Recording
+    ) -> Observed:
+        """Return the same with what AOTAutograd counts, where it gives up on graphs of a change, and of no others.
+
+        Torch then says nothing but a warning, and runs the lines eagerly, as after a graph break: where they ask a
+        tensor for a number of which Dynamo knows nothing (`torch.arange(end)` of a tensor that a function is given).
+        """
+        if not (self._others and any(map(is_of_backend, recording.graph_breaks))):
+            return seen
+        if self._compiled_as_it_is(self._others).gives_up:
+            return seen
+        return self._counted(seen, offers, replace(self._plan(texts, offers), is_aot=True))
 
     def _without_a_change(self) -> _Others:
         """Make calls with other inputs of the program as it is, if they are asked for, without torch.compile."""
@@ -688,13 +705,35 @@ class _Runs:
         """Make calls with other inputs of the program as it is, compiled: what is wrong without a change is not its."""
         if self._compiled is None:
             self._tell("the program as it is, with other inputs")
-            found = self._processes.run(self._with_others(others, self._plan(), is_aot=True), self._longest).outcome
+            ended = self._processes.run(self._with_others(others, self._plan(), is_aot=True), self._longest)
+            found, gives_up = ended.outcome, any(map(is_of_backend, ended.recording.graph_breaks))
             is_aot = not found.error
             if not (is_aot or others.untried):
                 plan = self._with_others(others, self._plan(), is_aot=False)
                 found = self._processes.run(plan, self._longest).outcome
-            self._compiled = _Compiled(found.others.differing, is_aot)
+            self._compiled = _Compiled(found.others.differing, is_aot, gives_up)
         return self._compiled
+
+    def _compared_others(
+        self, outcome: Outcome, made: _Others, known: _Compiled, offers: tuple[Offer, ...]
+    ) -> OtherInputs:
+        """Return the calls with other inputs of a run that say something of what some offers changed."""
+        if made.untried or not outcome.calls:
+            return OtherInputs(untried=made.untried or Untried.ENDED)
+        others = outcome.others.but(known.unsure)
+        refuted_by = _against(others, offers)
+        return others.but_rounded(self._moved_by_rounding(made)) if refuted_by and refuted_by.largest else others
+
+    def _moved_by_rounding(self, others: _Others) -> tuple[OtherCall, ...]:
+        """Return calls with other inputs that give something else as soon as parameters are rounded otherwise.
+
+        With inputs that are 1,000 times as large, attention may go all to one of two keys that are nearly alike.
+        """
+        if self._moved is None:
+            self._tell("the program as it is, with other inputs and parameters that are rounded otherwise")
+            plan = replace(self._with_others(others, self._plan(), is_aot=False), is_eager=True, is_noisy=True)
+            self._moved = self._processes.run(plan, self._longest).outcome.others.differing
+        return self._moved
 
     def _recompiles(self, ended: Ended) -> int:
         return len(self._without_around(ended).recording.recompiles)
@@ -738,6 +777,13 @@ class _Runs:
             operators=outcome.operators,
             launches=outcome.launches,
         )
+
+
+def _against(others: OtherInputs, offers: Iterable[Offer]) -> OtherCall | None:
+    """Return the first call with other inputs that speaks against some changes."""
+    made = list(offers)
+    may_raise, raises_less = any(one.may_raise for one in made), any(one.raises_less for one in made)
+    return others.against(may_raise=may_raise, raises_less=raises_less)
 
 
 def _not_compiled(offers: Iterable[Offer], seen: Observed) -> Iterator[Edit]:

@@ -39,7 +39,7 @@ from compiler_lens.facts.breaks.rewrites.tells import words_for
 from compiler_lens.facts.breaks.rewrites.texts import one_text
 from compiler_lens.facts.breaks.rewrites.tokens import named_elements
 from compiler_lens.facts.breaks.rewrites.undone import undone
-from compiler_lens.facts.breaks.rewrites.windows import window
+from compiler_lens.facts.breaks.rewrites.windows import between, window
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -138,7 +138,7 @@ _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
     (needless, both_sides, returned, continued),
     (looked_up,),
     (each_class,),
-    (window,),
+    (window, between),
     (named_elements,),
     (element_of_table,),
     (function_of_element,),
