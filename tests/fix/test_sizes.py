@@ -223,3 +223,46 @@ def test_an_array_of_numpys_gets_no_mark_of_a_tensors() -> None:
     again, after = ran(new)
     assert not after.recompiles
     torch.testing.assert_close(again, results)
+
+
+DIVIDED = """
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        @torch._dynamo.decorators.skip
+        def forward(self, x):
+            n = self.forward_computed(x)
+            return n + 1
+
+        def forward_computed(self, given):
+            return self.layer(given).relu().sum(0)
+
+    def loss(y):
+        return y.sum()
+
+    net = torch.compile(Net(), backend="eager")
+    compiled = torch.compile(loss, backend="eager")
+
+    def main():
+        return [compiled(net(torch.randn(n, 4))) for n in (5, 6, 7, 3)]
+"""
+
+
+def test_a_part_of_what_torch_compile_was_given_is_compiled_for_any_size_where_that_was() -> None:
+    text = dedent(DIVIDED).lstrip()
+    results, recording = ran(text)
+    assert len(recording.recompiles) == 1
+    ways = observed(recording, Ownership()).told_ahead
+    lines = [[one.code.split("\n")[0] for one in way] for way in ways]
+    whole = 'net = torch.compile(Net(), backend="eager", dynamic=True)'
+    assert lines == [["torch._dynamo.maybe_mark_dynamic(x, 0)"], [whole]]
+    for (offer,) in ways:
+        new = edited(offer.edit, {FILE: text}, FILE)
+        assert new is not None
+        again, left = ran(new[FILE])
+        assert not left.recompiles
+        torch.testing.assert_close(again, results)

@@ -10,11 +10,12 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, nodes_in, parsed, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, called, calls_in, dotted, parameters
+from compiler_lens.facts.measured.collected import INNER
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.causes import RecompileCause
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.recording.model import Compilation, CompileId, Recording, SourceLine
+from compiler_lens.recording.model import Compilation, CompileId, CompileSite, Recording, SourceLine
 from compiler_lens.recording.source_text import Sources, first_line, sources, syntax_if_known
 
 _OF_SIZES = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE)
@@ -43,21 +44,17 @@ def told_sizes(cause: RecompileCause, recording: Recording, own: Ownership) -> I
     compilation = next((one for one in recording.compilations if one.compile_id == first), None)
     if cause.pinned or cause.cause not in _OF_SIZES or compilation is None or compilation.definition is None:
         return
-    known, defined = sources(recording), compilation.definition
+    known = sources(recording)
     found = None if cause.is_of_array else _SIZE.fullmatch(cause.subject)
-    caller = own.innermost(compilation.stack[:-1])
+    caller = own.innermost(compilation.stack[:-1]) or _only_call(compilation, known, own)
     size = _Size(found[1], "", int(found[2])) if found else None
     if size and caller and (lines := _marked(compilation, caller, (size,), recording, known)):
         beside = "beside your `dynamic=False`, " if compilation.dynamic is False else ""
         yield Told(lines, f"{beside}only size {size.axis} of `{size.name}` is dynamic, from this call on")
-    for one in recording.sites:
-        at = one.place
-        if at and own.owns(at.file) and (one.defined.file, one.defined.line) == (defined.file, defined.line):
-            if lines := _dynamic(at, known):
-                price = _ANY_SIZE
-                is_replaced = any(_IS_FALSE in line.replace(" ", "") for line in lines.before)
-                yield Told(lines, f"your `{_IS_FALSE}` is replaced: {price}" if is_replaced else price)
-            return
+    site = _site_of(compilation, recording, own)
+    if site and site.place and (lines := _dynamic(site.place, known)):
+        is_replaced = any(_IS_FALSE in line.replace(" ", "") for line in lines.before)
+        yield Told(lines, f"your `{_IS_FALSE}` is replaced: {_ANY_SIZE}" if is_replaced else _ANY_SIZE)
 
 
 class _Size(Struct, frozen=True):
@@ -121,12 +118,30 @@ def _only_call(one: Compilation, known: Sources, own: Ownership) -> SourceLine |
 
 def _wholly(one: Compilation, recording: Recording, known: Sources, own: Ownership) -> Told | None:
     """Tell where torch.compile is called for a function, or for the only one that it was called for."""
-    here = [site for site in recording.sites if site.place and own.owns(site.place.file)]
-    named = [site for site in here if one.definition and site.defined.line == one.definition.line]
-    for site in named or (here if len(here) == 1 else ()):
-        lines = _dynamic(site.place, known) if site.place else None
-        return Told(lines, _ANY_SIZE) if lines else None
-    return None
+    here = _sites(recording, own)
+    site = _site_of(one, recording, own) or (here[0] if len(here) == 1 else None)
+    lines = _dynamic(site.place, known) if site and site.place else None
+    return Told(lines, _ANY_SIZE) if lines else None
+
+
+def _sites(recording: Recording, own: Ownership) -> list[CompileSite]:
+    return [site for site in recording.sites if site.place and own.owns(site.place.file)]
+
+
+def _site_of(one: Compilation, recording: Recording, own: Ownership) -> CompileSite | None:
+    """Return where torch.compile is called for a function, or for what a method or a part of it belongs to."""
+    defined, here = one.definition, _sites(recording, own)
+    if defined is None:
+        return None
+    named = [site for site in here if (site.defined.file, site.defined.line) == (defined.file, defined.line)]
+    beside = [site for site in here if site.defined.file == defined.file and _is_beside(site.defined, defined)]
+    return named[0] if named else beside[0] if len(beside) == 1 else None
+
+
+def _is_beside(given: SourceLine, other: SourceLine) -> bool:
+    """Return whether a function is of the class of what torch.compile is given, or was divided off it."""
+    owner = given.function.rpartition(".")[0]
+    return other.function.startswith((f"{owner}." if owner else "\n", f"{given.function}{INNER}"))
 
 
 def _dynamic(at: SourceLine, known: Sources) -> Lines | None:
