@@ -947,6 +947,14 @@ def test_what_is_told_ahead_and_spares_nothing_is_left_out() -> None:
     assert found.best.offers == (A,)
 
 
+def test_of_what_is_told_ahead_and_spares_nothing_together_one_may_do() -> None:
+    together, alone = varying(seen(0), 3), varying(seen(0), 1)
+    program = Program({"211": varying(seen(0), 2, B, C), "222": together, "221": together, "212": alone})
+    found = program.searched(varying(seen(1, A), 2, B, C))
+    assert found.best is not None
+    assert found.best.offers == (A, C)
+
+
 def test_what_is_told_ahead_is_left_out_alone_where_the_programs_own_backend_raises_for_it() -> None:
     a = Offer(A.target, Lines("train.py", 2, ("a = 1",), ("a = x.detach()  # 2",)))
     program = Program({"211": varying(seen(0), 2, B), "221": seen(0)})

@@ -762,7 +762,9 @@ class Search:
         It changes nothing that is computed, so what a closer look at the best showed is known of it. What is left may
         ask for a change where it did not: torch names one cause of each recompile.
         """
-        for several in best.observed.told_ahead:
+        ways = best.observed.told_ahead
+        alone = dict.fromkeys((one,) for several in ways for one in several if len(several) > 1)
+        for several in (*ways, *alone):
             offers = tuple(one for one in several if not is_of_given(one, best.offers))
             found = self._try(self._states[best.offers], offers) if offers else None
             if found is not None and found.observed.compiles_less_often(best.observed):

@@ -122,7 +122,7 @@ def _kept(site: Site, written: str, price: str) -> Rewrite | None:
             case ast.Call(func=ast.Name(id="float"), args=[inner], keywords=[]) if not _has_item(inner):
                 is_sure = site.is_tensor(inner)
                 (changes if is_sure else others).append((call, f"{site.atom(inner)}{written}{_copied(site, inner)}"))
-            case ast.Call(func=ast.Name(id="int" | "round" | "str" | "format" | "print")):
+            case ast.Call(func=ast.Name(id="divmod" | "int" | "round" | "str" | "format" | "print")):
                 return None
     if not changes and len(others) == 1:  # torch says that one is
         changes = others
