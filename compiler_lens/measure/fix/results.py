@@ -398,11 +398,38 @@ def _is_of(name: str, holders: Collection[str]) -> bool:
 
 
 def compared_calls(
-    kept: Sequence[Kept], reference: Sequence[Kept], unsure: AbstractSet[str] = frozenset()
+    kept: Sequence[Kept], reference: Sequence[Kept], unsure: AbstractSet[str] = frozenset(), *, is_rough: bool = False
 ) -> tuple[OtherCall, ...]:
-    """Return what calls with other inputs gave, beside the same calls of another run; of those that both made."""
+    """Return what calls with other inputs gave, beside the same calls of another run; of those that both made.
+
+    Args:
+        kept: what one run computed.
+        reference: what the other did.
+        unsure: names of what objects hold that need not be the same.
+        is_rough: what one run generated rounds otherwise.
+    """
     made, others = (_by_call(_sure(side, unsure)) for side in (kept, reference))
-    return tuple(_compared_call(key, values, others[key]) for key, values in made.items() if key in others)
+    both = {key: (values, others[key]) for key, values in made.items() if key in others}
+    if is_rough:
+        both = {key: (_but_for_rounding(values, known), known) for key, (values, known) in both.items()}
+    return tuple(_compared_call(key, values, known) for key, (values, known) in both.items())
+
+
+def _but_for_rounding(kept: Sequence[Kept], reference: Sequence[Kept]) -> Sequence[Kept]:
+    """Return values, and those of another run in place of what is nearly the same."""
+    known = _in_places(reference)
+    pairs = ((one, known.get(place)) for place, one in _in_places(kept).items())
+    return [replace(one, value=other.value) if other and _is_near(one, other) else one for one, other in pairs]
+
+
+def _is_near(one: Kept, other: Kept) -> bool:
+    mine, its = (side.value[0] if side.name and len(side.value) == 1 else side.value for side in (one, other))
+    if not (_is_floating(mine) and _is_floating(its)):
+        return False
+    mine, its = (torch.as_tensor(side) for side in (mine, its))
+    if mine.shape != its.shape or mine.dtype is not its.dtype or mine.is_meta or its.is_meta:
+        return False
+    return torch.equal(mine.isfinite(), its.isfinite()) and not _is_apart(mine, its, _FAR, is_whole=False)
 
 
 def _sure(kept: Sequence[Kept], unsure: AbstractSet[str]) -> Sequence[Kept]:

@@ -225,7 +225,7 @@ class _Run(Struct, frozen=True):
         if not plan.reference:
             results.save(kept, plan.at / RESULTS)
             return replace(outcome, others=made)
-        calls = results.compared_calls(*self._both(plan.reference, kept), plan.unsure)
+        calls = results.compared_calls(*self._both(plan.reference, kept), plan.unsure, is_rough=plan.is_rough)
         return replace(outcome, others=replace(made, calls=calls))
 
     def _both(

@@ -429,7 +429,7 @@ class _Runs:
         """Run with the program's own backend, also for other inputs where these were tried without a change."""
         if self._others is not None and not self._others.untried:
             plan = self._with_others(self._others, plan, is_aot=plan.is_aot)
-        return self._processes.run(replace(plan, has_own_backend=True), longest)
+        return self._processes.run(replace(plan, **_BY_ITS_OWN), longest)
 
     def _others_by_its_own(self, others: OtherInputs) -> OtherInputs:
         """Return what the program's own backend makes of other inputs, but for what is so without the changes, too."""

@@ -12,6 +12,7 @@ from compiler_lens.facts.breaks.rewrites.branches import branching, counted, gua
 from compiler_lens.facts.breaks.rewrites.causal import told_causal
 from compiler_lens.facts.breaks.rewrites.classes import each_class
 from compiler_lens.facts.breaks.rewrites.clocks import clock
+from compiler_lens.facts.breaks.rewrites.distinct import distinct
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
 from compiler_lens.facts.breaks.rewrites.elements import taken
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
@@ -73,7 +74,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
         calls.array_number,
         calls.random_number,
     ),
-    "Dynamic shape operator": (masked,),
+    "Dynamic shape operator": (masked, distinct),
     "Backend compiler exception": (masked_row,),
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
         calls.said_on_a_condition,

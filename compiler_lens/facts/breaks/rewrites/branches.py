@@ -93,7 +93,7 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
             return _nested(site, cause, may_be_guarded=may_be_guarded)
         needs = sides.joined(needs, _of_dimensions(site, statement.test))
         if isinstance(statement, ast.Assert):
-            found, needs = _checked(site, test, statement.msg, "AssertionError"), _of_test(site, statement.test)
+            found, needs = checked(site, test, statement.msg, "AssertionError"), _of_test(site, statement.test)
         elif isinstance(statement, ast.While):
             found = _while_loop(site, statement, test)
         elif nothing.is_check_alone(site, statement):
@@ -153,7 +153,7 @@ def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
     return cause.gb_type.startswith("Unsupported Tensor.item()") and bool(names & {"item", "bool", "float", "int"})
 
 
-def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rewrite | None:
+def checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rewrite | None:
     """Write an assertion on the device, with what of its message needs no tensor's value: all that is known as it is.
 
     AOTAutograd drops an assertion that has no message (torch 2.13).
@@ -182,7 +182,7 @@ def _branch(site: Site, node: ast.If, test: str, *, may_be_guarded: bool = False
     first, second, last = assigned.assignments(node.body), assigned.assignments(node.orelse), None
     match node:
         case ast.If(body=[ast.Raise(exc=ast.expr() as error)], orelse=[]):
-            return None if is_elif else _raise(site, node.test, error, test)
+            return None if is_elif else raised(site, node.test, error, test)
         case ast.If(body=[*_, ast.Break()]) | ast.If(orelse=[ast.If()]):
             return _chain(site, node, test) if node.orelse else _search(site, node, test)
         case ast.If(body=[*_, ast.Return()]):
@@ -280,14 +280,15 @@ def _said_and_chosen(site: Site, node: ast.If, test: str) -> Rewrite | None:
     return site.rewrite(lines, sides.joined(found.needs, f"compiled code then runs without this {names}"), last=last)
 
 
-def _raise(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite | None:
+def raised(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite | None:
+    """Write an assertion on the device for `if asked: raise error`, where a test is the same as a tensor."""
     inverse = f"~({test})"
     if test.startswith("~(") and parsed(test[2:-1].strip()):  # the bracket closes at the end
         inverse = test[2:-1]
     elif is_boolean(asked) and called(asked):
         inverse = f"~{test}"
     made, arguments = (error.func, error.args) if isinstance(error, ast.Call) else (error, [])
-    return _checked(site, inverse, arguments[0] if arguments else None, dotted(made))
+    return checked(site, inverse, arguments[0] if arguments else None, dotted(made))
 
 
 def _alike(site: Site, one: ast.expr, other: ast.expr) -> bool:
