@@ -463,7 +463,10 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
     """Give each function that leads to what hurts, from what torch.compile was given on, in parts without that."""
     known = sources(recording)
     hurting: dict[tuple[str, str], dict[str, Target]] = {}  # lines, by the file and the name of their function
-    every = (*_breaking(recording, explained), *_limiting(recording, explained), *_unrolling(recording, explained))
+    every = (
+        *_breaking(recording, explained), *_limiting(recording, explained), *_unrolling(recording, explained),
+        *_growing(recording, explained),
+    )  # fmt: skip
     for target, chain in dict.fromkeys(every):
         for at in disabling.from_given([line for line in chain if own.owns(line.file)]):
             text = known.texts.get(at.file, "")
@@ -548,6 +551,16 @@ def _unrolling(recording: Recording, explained: Explanation) -> Iterator[_Chain]
             if cause.is_unrolled and cause.pinned:
                 around = stacks.get(cause.compile_ids[-1], ())
                 yield _target_of(cause, recording), (*around, cause.pinned)
+
+
+def _growing(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
+    """Yield where a list, a deque or a set is another length in each compilation: a queue of results, say."""
+    for report in explained.recompiles:
+        for cause in report.causes:
+            if cause.cause is CauseClass.LIST_LENGTH and not (cause.benign or report.limit):
+                changes = (one.recompile for one in cause.changes)
+                stacks = [failure.user_stack for one in changes for failure in one.failures]
+                yield _target_of(cause, recording), max(stacks, key=len, default=())
 
 
 def _last_resorts(
