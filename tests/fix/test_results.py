@@ -110,6 +110,34 @@ def test_a_loss_that_is_nan_has_no_gradients_to_compare(
     assert (OtherInputs((call,)).against(may_raise=False) is None) == (gave is not Gave.OTHER)
 
 
+NEAR, FAR = torch.tensor([1.0, 2.0001]), torch.tensor([1.0, 2.5])
+
+
+@pytest.mark.parametrize(
+    ("other", "gave"),
+    [
+        (NEAR, Gave.SAME),
+        (FAR, Gave.OTHER),
+        (NEAR.double(), Gave.OTHER),
+        (torch.tensor([1.0, float("nan")]), Gave.OTHER),
+        (torch.tensor([[1.0, 2.0001]]), Gave.OTHER),
+    ],
+)
+@pytest.mark.parametrize("named", ["", "Net.average"])
+def test_what_generated_code_rounds_otherwise_is_the_same_with_other_inputs(
+    other: torch.Tensor, gave: Gave, named: str
+) -> None:
+    sides = []
+    for one in (torch.tensor([1.0, 2.0]), other):
+        keeper = Keeper()
+        keeper.keep("result", 0, [torch.ones(2) if named else one], Inputs.ONES.value)
+        results.keep_changed(keeper, 0, {}, {named: one} if named else {}, Inputs.ONES.value)
+        sides.append(keeper.kept)
+    (strict,), (rough,) = results.compared_calls(*sides), results.compared_calls(*sides, is_rough=True)
+    assert strict.gave is Gave.OTHER
+    assert rough.gave is gave
+
+
 @pytest.mark.parametrize(("unsure", "gave"), [("Net.times[0]", Gave.SAME), ("Net.losses[0]", Gave.OTHER)])
 def test_a_time_that_another_call_takes_is_one_of_the_same_list(unsure: str, gave: Gave) -> None:
     sides = []

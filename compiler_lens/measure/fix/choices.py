@@ -49,25 +49,29 @@ def ranked(found: State | Trial) -> tuple[tuple[int, ...], bool, int, int]:
     return found.observed.whole_cost, found.observed.printed is not None, silenced, dropped
 
 
-def unknowns(found: State) -> int:
+def unknowns(found: State | Trial) -> int:
     """Return how many settings give numbers that torch does not know, of which others may then ask."""
     return sum(one.gives_unknown for one in found.offers)
 
 
 def preferred(trial: Trial) -> tuple[object, ...]:
-    """Return what is best of all that was tried: what hurts least, leaves least to Python, and is shortest."""
+    """Return what is best of all that was tried: what hurts least, leaves least to Python, and is shortest.
+
+    Of equals lines that are mended come before settings for all of them that give unknown numbers.
+    """
     _, *keeps = ranked(trial)
     changes = sum(len(one.edit.inner) if isinstance(one.edit, Inside) else 1 for one in trial.offers)
-    return *price(trial.offers, trial.observed), *keeps, len(left_to_python(trial.offers)), changes
+    hurts = price(trial.offers, trial.observed)
+    return *hurts, *keeps, len(left_to_python(trial.offers)), unknowns(trial), changes
 
 
 def launches_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
     """Yield what does as well as a trial, and launches graphs clearly less often with as much in them."""
-    *alike, _ = preferred(best)
+    *alike, _, _ = preferred(best)
     for one in helping:
         now, then = one.observed, best.observed
         is_less = CLEARLY * now.launches < then.launches and CLEARLY * now.operators >= then.operators
-        if is_less and list(preferred(one)[:-1]) == alike:
+        if is_less and list(preferred(one)[:-2]) == alike:
             yield one
 
 
