@@ -912,7 +912,8 @@ def test_a_setting_that_leaves_open_whether_results_are_the_same_is_not_built_up
 def test_of_equals_lines_that_are_mended_come_before_a_setting_that_gives_unknown_numbers() -> None:
     first = replace(seen(4, A, B, SETTING), targets=(A.target, B.target))
     left = [replace(seen(2, *rest), targets=tuple(one.target for one in rest)) for rest in ((B,), (A,), ())]
-    program = WithSetting({"211": left[0], "121": left[1], "221": seen(0), "s111": seen(0)})
+    more = replace(seen(0), targets=(C.target,))
+    program = WithSetting({"211": left[0], "121": left[1], "221": more, "s111": more, "s121": more, "s211": more})
     found = Search(first, {"train.py": TEXT}, "train.py", program, confirm=lambda seen, _texts, _offers: seen).result()
     assert found.best is not None
     assert found.best.offers == (A, B)

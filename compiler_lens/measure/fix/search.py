@@ -826,7 +826,7 @@ class Search:
         if len(together) > 1:
             self._ahead = 0
             found = self._try(base, together)
-            is_kinder = found is not None and self._is_better(found, base) and _is_kinder(found, order[0])
+            is_kinder = found is not None and self._is_better(found, base) and ranked(found) < ranked(order[0])
             if found is not None and (is_kinder or self._is_better(found, order[0])):
                 order.insert(0, found)
         if (more := self._beside(order[0], rest)) is not None:
@@ -1015,11 +1015,6 @@ class Search:
         if now.cost != before.cost:
             return now.spares(before) if only_says_so(added, now, before) else now.cost < before.cost
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
-
-
-def _is_kinder(one: State, other: State) -> bool:
-    """Whether a state keeps more of what the program does, or does as much without numbers that torch does not know."""
-    return (*ranked(one), unknowns(one)) < (*ranked(other), unknowns(other))
 
 
 def _moves_on(base: State, state: State) -> bool:
