@@ -342,3 +342,47 @@ def test_a_round_that_calls_a_module_of_torchs_is_a_part() -> None:
         torch.testing.assert_close(compiled(x, 0.0), wanted.eval()(x, 0.0), rtol=0, atol=0)
     targets = " ".join(str(node.target) for graph in lens.recording.graphs for node in graph.nodes)
     assert "layer_norm" in targets
+
+
+CODEC = """
+    class Codec(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def quantize(self, x, scale=1.0):
+            return torch.round(x * (2 if x.sum().item() > 0 else 4)) * scale
+
+        def forward(self, x):
+            codes = self.quantize(self.encoder(x).tanh(), scale=0.5)  # breaks
+            return self.decoder(codes).relu()
+    """
+QUANTIZED = "codes = self.quantize(self.encoder(x).tanh(), scale=0.5)  # breaks"
+
+
+def test_what_a_call_that_stays_is_given_is_computed_in_a_part() -> None:
+    text = HEAD + dedent(CODEC)
+    new = divided(text, "Codec.forward", (QUANTIZED,))
+    assert "        quantize_input = self.encoder(x).tanh()\n        return quantize_input\n" in new
+    assert "        codes = self.quantize(quantize_input, scale=0.5)  # breaks\n" in new
+    before, after = (loaded(one).__dict__["Codec"]() for one in (text, new))
+    after.load_state_dict(before.state_dict())
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(after(x), before(x))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "self.quantize(x.tanh(), scale=0.5)",  # nothing of a layer
+        "self.quantize(self.encoder(x).sum().item(), scale=0.5)",
+        "self.quantize(*self.encoder(x).split(2))",
+        "self.quantize(self.encoder(x), scale=next(self.scales))",
+        "self.quantizers[0](self.encoder(x))",
+    ],
+)
+def test_what_a_call_is_given_stays_where_that_is_no_part(call: str) -> None:
+    text = HEAD + dedent(CODEC).replace("self.quantize(self.encoder(x).tanh(), scale=0.5)", call)
+    new = with_parts(text, "Codec.forward", (f"codes = {call}  # breaks",))
+    assert new is not None
+    assert "_input" not in new

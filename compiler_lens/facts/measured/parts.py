@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, parameters
+from compiler_lens.facts.measured.arguments import with_arguments
 from compiler_lens.facts.measured.bookkeeping import (
     MARK,
     is_borrowed,
@@ -160,6 +161,14 @@ def in_parts(text: str, name: str, lines: Collection[str], others: AbstractSet[s
     There may be no part at all: then all of it stays Python. None where it cannot be divided. `others` are names that
     no part may have, beside those of the text.
     """
+    named = with_arguments(text, name, lines, _NO_GRAPH)
+    found = _with_rounds_in_parts(named.text, name, named.staying, others) if named.names else None
+    if found is not None and named.names <= {made for part in found.parts for made in part.makes}:
+        return found
+    return _with_rounds_in_parts(text, name, lines, others)
+
+
+def _with_rounds_in_parts(text: str, name: str, lines: Collection[str], others: AbstractSet[str]) -> InParts | None:
     rounds, kept = with_rounds(text, name, lines)
     if rounds != text:
         found = _in_parts(rounds, name, kept, others)
