@@ -6,6 +6,7 @@ import ast
 import json
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.edits import Apart, edited
+from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.parts import in_parts, stays, with_parts
+from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import Outcome
 from tests.alike import loaded
 
@@ -369,6 +372,18 @@ def test_what_a_call_that_stays_is_given_is_computed_in_a_part() -> None:
     after.load_state_dict(before.state_dict())
     x = torch.randn(3, 4)
     torch.testing.assert_close(after(x), before(x))
+
+
+def test_the_line_of_a_call_that_stays_may_be_in_no_graph(tmp_path: Path) -> None:
+    file = tmp_path / "codec.py"
+    file.write_text(HEAD + dedent(CODEC))
+    module = ModuleType("codec")
+    exec(compile(file.read_text(), str(file), "exec"), module.__dict__)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(module.__dict__["Codec"](), backend="eager")(torch.randn(3, 4))
+    offers = {one.edit.name: one for one in observed(lens.recording, Ownership()).parts if isinstance(one.edit, Apart)}
+    assert (str(file), QUANTIZED) in offers["Codec.forward"].may_lose
 
 
 @pytest.mark.parametrize(

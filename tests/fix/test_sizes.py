@@ -266,3 +266,14 @@ def test_a_part_of_what_torch_compile_was_given_is_compiled_for_any_size_where_t
         again, left = ran(new[FILE])
         assert not left.recompiles
         torch.testing.assert_close(again, results)
+
+
+def test_where_one_part_cannot_be_told_at_its_call_all_are_told_at_once() -> None:
+    text = dedent(DIVIDED).lstrip().replace("return n + 1", "return self.forward_computed_2(n, len(x)) + 1")
+    text = text.replace(
+        "def loss(y)", "    def forward_computed_2(self, y, many):\n        return y / many\n\ndef loss(y)", 1
+    )
+    _, recording = ran(text)
+    first, *others = observed(recording, Ownership()).told_ahead
+    assert [one.code.split("\n")[0] for one in first] == ['net = torch.compile(Net(), backend="eager", dynamic=True)']
+    assert len(others) == 1

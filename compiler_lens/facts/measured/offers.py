@@ -480,9 +480,10 @@ def _in_parts(recording: Recording, explained: Explanation, disabling: Disabling
             continue
         price = _PARTS.format(name=name, what=_BETWEEN if found.parts else _NOTHING_BETWEEN)
         price += MARK_STAYS if found.is_given else ""
+        python = frozenset((file, line) for line in (*lines, *stays(found, text)))
         yield Offer(
             next(iter(lines.values())), edits.Apart(file, name, tuple(lines)), price, is_last_resort=True,
-            keeps_computed=True, may_lose=frozenset((file, line) for line in stays(found, text)), is_final=True,
+            keeps_computed=True, may_lose=python, is_final=True,
         )  # fmt: skip
 
 

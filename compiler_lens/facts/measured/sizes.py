@@ -68,7 +68,7 @@ class _Size(Struct, frozen=True):
 def told_ahead(causes: Sequence[RecompileCause], recording: Recording, own: Ownership) -> Iterator[tuple[Told, ...]]:
     """Yield ways to tell torch before the first call of all that became open as it saw another value, as expected.
 
-    First at the calls, as far as sizes of what these give are known; then where torch.compile is called.
+    First at the calls, if sizes of what all of these give are known; or else where torch.compile is called.
     """
     known = sources(recording)
     frames = {_frame(change.recompile.compile_id) for cause in causes if cause.benign for change in cause.changes}
@@ -82,7 +82,10 @@ def told_ahead(causes: Sequence[RecompileCause], recording: Recording, own: Owne
         for told, found in ((marked or whole, at_calls), (whole, by_name)):
             if told:
                 found.setdefault((told.lines.file, told.lines.near), told)
-    yield from (tuple(found.values()) for found in (at_calls, by_name) if found)
+    # Beside a mark for one function, a `dynamic=True` for another may be for both.
+    is_mixed = any(told in by_name.values() for told in at_calls.values())
+    ways = (by_name, at_calls) if is_mixed else (at_calls, by_name)
+    yield from (tuple(found.values()) for found in ways if found)
 
 
 def _at_call(one: Compilation, recording: Recording, known: Sources, own: Ownership) -> Told | None:
