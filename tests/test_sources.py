@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import os
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from compiler_lens import Lens, load
+from compiler_lens import Lens, explain, load
 from compiler_lens.recording.model import Compilation, Recording
 from compiler_lens.recording.source_text import Sources, sources
 
@@ -205,3 +206,35 @@ def test_what_is_no_file_but_has_text_is_kept() -> None:
         recording = recorded(found["scaled"], X)
         assert sources(recording).texts[name] == cell
         del linecache.cache[name]
+
+
+class Policy(nn.Module):
+    """It computes several actions at once, and gives one at each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.queue = nn.Linear(3, 3), deque[Tensor]()
+
+    @torch.no_grad()
+    def act(self, x: Tensor) -> Tensor:
+        if not self.queue:
+            self.queue.extend(self.layer(x))
+        return self.queue.popleft()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+def test_a_decorated_method_of_a_module_is_itself_and_not_the_modules_forward() -> None:
+    policy = Policy()
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        act = torch.compile(policy.act, backend="eager")
+        for _ in range(4):
+            act(torch.ones(3, 3))
+        torch.compile(policy.forward, backend="eager")(torch.ones(3, 3))
+    defined = [one.definition.function if one.definition else "" for one in lens.recording.compilations]
+    assert set(defined[:-1]) == {"Policy.act"}
+    assert defined[-1] == "Policy.forward"
+    (report,) = explain(lens.recording).recompiles
+    assert [cause.subject for cause in report.causes] == ["len(self.queue)"]

@@ -89,7 +89,12 @@ def definition(code: CodeType, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _module_forward(code: CodeType, values: Mapping[str, Any]) -> FunctionType | None:
-    """For torch's wrapper around a module, and for decorators around its forward: that forward as it was written."""
+    """For torch's wrapper around a module, and for decorators around its forward: that forward as it was written.
+
+    Of a method of a module that has a decorator of torch's, as `@torch.no_grad()`, it is that method.
+    """
+    if (method := dynamo.wrapped_method(code, values)) is not None:
+        return next(reversed(decorated(method)), None)
     module = dynamo.wrapped_module(code, values)
     receiver = module
     if module is None and code.co_argcount:  # what a method calls self

@@ -58,6 +58,7 @@ def apart(name: str, *codes: str) -> Offer:
 REWRITE = offer(lines("check(x)", "torch._assert_async(x.isfinite().all())"), "check(x)", is_last=False)
 POST, PICK = mark("post", "y"), mark("pick", "z")
 LOSS_APART, POST_APART = apart("loss", "check(x)", "print(y)"), apart("post", "print(z)")
+COUNTS = Counts(1, 0, 0, 1, 0, 0.0)
 Key = frozenset[Edit]
 
 
@@ -172,6 +173,23 @@ def test_of_patches_that_leave_as_much_to_python_the_one_that_launches_less_is_b
     first = seen(6, POST, PICK, ops=120, launches=30)
     known = {frozenset({POST.edit}): seen(1, kept=1, launches=20), frozenset({PICK.edit}): seen(1, kept=1, launches=2)}
     assert made(searched(first, known)) == [PICK]
+
+
+@pytest.mark.parametrize(
+    ("recompiles", "ops", "launches", "is_divided"),
+    [(1, 100, 5, False), (4, 100, 5, True), (1, 90, 5, True), (1, 100, 9, True)],
+)
+def test_functions_are_not_divided_to_compile_as_much_more_often(
+    recompiles: int, ops: int, launches: int, *, is_divided: bool
+) -> None:
+    plain = seen(3, ops=ops, launches=launches)
+    plain = replace(plain, figures=Figures(3, recompiles, 0), counts=replace(COUNTS, breaks=3, recompiles=recompiles))
+    apart = replace(seen(0, launches=5), figures=Figures(0, 2, 0), counts=replace(COUNTS, recompiles=2))
+    first = replace(seen(9, REWRITE, launches=9), parts=(LOSS_APART,), figures=Figures(9, 9, 0))
+    first = replace(first, counts=replace(COUNTS, breaks=9, recompiles=9))
+    both = frozenset({REWRITE.edit, LOSS_APART.edit})
+    found = searched(first, {frozenset({REWRITE.edit}): plain, frozenset({LOSS_APART.edit}): apart, both: apart})
+    assert (LOSS_APART in made(found)) is is_divided
 
 
 def test_what_says_less_is_not_made_again() -> None:

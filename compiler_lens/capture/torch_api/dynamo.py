@@ -103,8 +103,20 @@ def wrapped_module(code: CodeType, values: Mapping[str, Any]) -> Any:
     if not code.co_filename.endswith(WRAPPER_FILE):
         return None
     value = values.get("fn")
-    value = value.__self__ if type(value) is MethodType else value
+    value = value.__self__ if type(value) is MethodType and _is_torchs(value) else value
     return value if module_class(value) else None
+
+
+def wrapped_method(code: CodeType, values: Mapping[str, Any]) -> MethodType | None:
+    """Return the method of the author's that torch compiles through that wrapper; None: it is a module's call."""
+    value = values.get("fn") if code.co_filename.endswith(WRAPPER_FILE) else None
+    return value if type(value) is MethodType and not _is_torchs(value) else None
+
+
+def _is_torchs(method: MethodType) -> bool:
+    """Return whether a module has a method from torch, as `_call_impl` is, which `Module.compile` gives."""
+    torch = sys.modules["torch"]
+    return any(one is method.__func__ for one in vars(torch.nn.Module).values())
 
 
 # -- backends

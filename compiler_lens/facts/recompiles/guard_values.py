@@ -47,7 +47,7 @@ _IN_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
 )
 _POSITIONAL = re.compile(r"\bargs\[(\d+)\]")
 _KEYWORD = re.compile(r"\bkwargs\['(\w+)'\]")
-_MODULE = re.compile(r"(?<![\w.'\"])fn(?=[.\[]|$)")
+_MODULE = re.compile(r"(?<![\w.'\"])fn(?:\.__self__)?(?=[.\[]|$)")
 _ON_STACK = re.compile(r"\b___stack(\d+)\b")  # of a resume function: what its line had computed before the break
 
 FROM_NUMPY = "___from_numpy("  # of what is NumPy's, which the compiler takes for a tensor

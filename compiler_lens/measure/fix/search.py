@@ -42,6 +42,7 @@ from compiler_lens.measure.fix.choices import (
     keeps_enough,
     kept_as_written,
     launches_less,
+    leaves_less,
     loses,
     once,
     one_for_each_target,
@@ -287,6 +288,7 @@ class Search:
             best = min(helping, key=preferred, default=None)
             if best is None:
                 return None
+            best = min(leaves_less(best, helping), key=preferred, default=best)
             best = min(launches_less(best, helping), key=lambda one: one.observed.launches, default=best)
             best = min(compiles_more(best, helping), key=preferred, default=best)
             best = min(runs_more(best, helping, self._first.observed), key=preferred, default=best)

@@ -443,7 +443,10 @@ class _Runs:
         if self._others is None or best is None:
             return Taken()
         # What stays Python asks what it asked: nothing of it is another.
-        places = self._places(one for one in best.offers if not isinstance(one.edit, (EndApart, Apart, Inside)))
+        changed = (
+            one for one in best.offers if not (isinstance(one.edit, (EndApart, Apart, Inside)) or is_mark(one.edit))
+        )
+        places = self._places(changed)
         return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
 
     def _unseen(self, offers: tuple[Offer, ...], known: _Others, others: OtherInputs) -> tuple[Edit, ...]:

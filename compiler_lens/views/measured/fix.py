@@ -800,7 +800,7 @@ def _in_graphs(first: Observed, best: Trial) -> str:
         return python
     said = f"{python}, operators that run in graphs {number(first.operators)} → {number(after.operators)}"
     if kept_from_graphs(best.offers) and after.operators < first.operators:
-        said += f" ({number(round(100 * (1 - after.operators / first.operators)))} % of them run eagerly then)"
+        said += f" ({number(round(100 * (1 - after.operators / first.operators)))} % fewer: these run eagerly then)"
     if first.launches != after.launches:
         said += f", runs of graphs {number(first.launches)} → {number(after.launches)}"
     return said
