@@ -14,6 +14,7 @@ from compiler_lens.facts.breaks.rewrites.classes import each_class
 from compiler_lens.facts.breaks.rewrites.clocks import clock
 from compiler_lens.facts.breaks.rewrites.distinct import distinct
 from compiler_lens.facts.breaks.rewrites.drawn import chosen
+from compiler_lens.facts.breaks.rewrites.either import first_way, second_way
 from compiler_lens.facts.breaks.rewrites.elements import taken
 from compiler_lens.facts.breaks.rewrites.flags import plain_flag
 from compiler_lens.facts.breaks.rewrites.handlers import is_handled, is_handled_by_a_caller
@@ -150,7 +151,7 @@ _NUMBERS: tuple[tuple[_Rule, ...], ...] = (
 _GUESSES: Mapping[str, tuple[tuple[_Rule, ...], ...]] = {
     "Data-dependent branching": (
         (told_causal,), (needless, masked_list, both_sides, returned, continued, undone), (all_rounds,),
-        (named_elements,), (shortcut, longer_way),
+        (named_elements,), (shortcut, longer_way), (first_way,), (second_way,),
     ),
     "Dynamic shape operator": (
         (hardest,), (each_class,), (weighed,), (weighed_of_any_rank,), (weighed_and_filled,), (weighed_and_ones,),

@@ -104,16 +104,18 @@ def gone_past(site: Site, cause: BreakCause, test: ast.expr, why: str) -> Rewrit
     if (mask is None and rows is None) or not is_repeatable(site, test):
         return None
     where = f"`{_text(site, mask)}` is nowhere true" if mask is not None else f"`{ast.unparse(rows or test)}` is 0"
-    return _left_to_eager(site, test, f"goes on where {where}: {why}")
+    return left_to_eager(site, test, f"goes on where {where}: {why}")
 
 
-def _left_to_eager(site: Site, test: ast.expr, why: str) -> Rewrite | None:
+def left_to_eager(site: Site, test: ast.expr, why: str) -> Rewrite | None:
+    """Have compiled code pass over a branch: a trial has to see both of its sides."""
     is_and = isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And)
     asked = f"not {site.torch}.compiler.is_compiling() and {site.source(test) if is_and else site.atom(test)}"
     return _asked(site, test, asked, why)
 
 
-def _always(site: Site, test: ast.expr, why: str) -> Rewrite | None:
+def always(site: Site, test: ast.expr, why: str) -> Rewrite | None:
+    """Have compiled code always take a branch: a trial has to see both of its sides."""
     return _asked(site, test, f"{site.torch}.compiler.is_compiling() or {site.atom(test)}", why)
 
 
@@ -135,7 +137,7 @@ def shortcut(site: Site, _cause: BreakCause) -> Rewrite | None:
     is_elif = site.edited(site.statement).startswith("elif")
     if is_elif or not is_repeatable(site, test) or not (value is None or isinstance(value, (ast.Constant, ast.Name))):
         return None
-    return _left_to_eager(site, test, "does not ask, and always does what follows, which gives the same")
+    return left_to_eager(site, test, "does not ask, and always does what follows, which gives the same")
 
 
 def longer_way(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -150,7 +152,7 @@ def longer_way(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     if not _asks_of_all(test) or not is_repeatable(site, test):
         return None
-    return _always(site, test, "does not ask, and always does what stands there, which gives the same")
+    return always(site, test, "does not ask, and always does what stands there, which gives the same")
 
 
 def _asks_of_all(test: ast.expr) -> bool:
@@ -185,7 +187,7 @@ def filled(site: Site, _cause: BreakCause) -> Rewrite | None:
     if mask is None or not is_repeatable(site, test) or not all(_fills(site, one, mask) for one in body):
         return None
     why = f"does that also where `{_text(site, mask)}` is nowhere true: of no rows it computes nothing"
-    return _always(site, test, why)
+    return always(site, test, why)
 
 
 def _fills(site: Site, one: ast.stmt, mask: ast.expr) -> bool:
