@@ -610,6 +610,17 @@ def test_what_has_better_figures_and_is_not_built_upon_says_why(
     assert "makes nothing more compile" not in text
 
 
+@pytest.mark.parametrize(("breaks", "eager", "is_said"), [(6, 1, True), (2, 1, False), (6, 0, False)])
+def test_a_row_with_fewer_graph_breaks_than_the_best_says_why_it_is_not(
+    breaks: int, eager: int, *, is_said: bool
+) -> None:
+    second = replace(OFFER, edit=Setting("x = 3"))
+    best = trial(second, seen=counted(eager, breaks, 10), helps=True)
+    text = said(Fix(FIRST, (trial(MARK, seen=counted(1, 2, 3)), best), best))
+    why = f"Not change 1, with fewer graph breaks ({breaks} → 2): it takes more out of graphs than the function that"
+    assert (why in text) is is_said
+
+
 def test_what_has_another_function_hit_the_recompile_limit_does_not_stand() -> None:
     """All that it calls runs eagerly since, though there are fewer graph breaks and recompiles."""
     helps = trial(OFFER, seen=counted(1, 1, 8, "step"), helps=True)

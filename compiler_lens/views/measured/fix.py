@@ -25,7 +25,7 @@ from compiler_lens.facts.measured.fix import (
     together,
 )
 from compiler_lens.facts.measured.in_python import compiles_inside, kept_from_graphs, left_to_python
-from compiler_lens.facts.measured.left import Came, not_built_upon, what_is_left
+from compiler_lens.facts.measured.left import Came, TriedFor, not_built_upon, what_is_left
 from compiler_lens.facts.measured.marked_inside import Inside
 from compiler_lens.facts.measured.marks_moved import is_moved, price_as_moved
 from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, OtherInputs, Sides, Untried, Way
@@ -584,6 +584,7 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     yield from eager_blocks(fix, best.observed)
     yield paragraph(*coded(gain), tone=tone)
     yield from of_these
+    yield from _passed_over(fix, best, numbers)
     yield from _left_to_python(fix, best)
     yield from left_blocks(fix, what_is_left(fix), numbers)
     in_python = any(isinstance(one.edit, (Apart, EndApart, Inside, Split)) for one in best.offers)  # raises nowhere
@@ -645,9 +646,24 @@ def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         return
     yield paragraph("There is no patch. What was tried and ends graph breaks or recompiles is not built upon:")
     for one in refused:
-        made = [numbers[offer.edit] for offer in one.trial.offers]
-        which = f"change{'s' if len(made) > 1 else ''} {together(made)}"
-        yield paragraph(*coded(f"- {which}: {for_and_against(one)}."), indent=2, limit=3)
+        yield paragraph(*coded(f"- {_which(one, numbers)}: {for_and_against(one)}."), indent=2, limit=3)
+
+
+def _passed_over(fix: Fix, best: Trial, numbers: Mapping[Edit, int]) -> Iterator[Block]:
+    """Say why a row of the table is not the best that has fewer graph breaks, and no more that runs eagerly."""
+    after = best.observed.figures
+    for one in not_built_upon(fix) if after else ():
+        figures = one.trial.observed.figures
+        is_as_whole = figures and after and figures.eager_functions <= after.eager_functions
+        if is_as_whole and figures and after and figures.graph_breaks < after.graph_breaks:
+            fewer = f"fewer graph breaks ({after.graph_breaks} → {figures.graph_breaks})"
+            yield paragraph(*coded(f"Not {_which(one, numbers)}, with {fewer}: it {came(one)}."), limit=3)
+            return
+
+
+def _which(one: TriedFor, numbers: Mapping[Edit, int]) -> str:
+    made = [numbers[offer.edit] for offer in one.trial.offers]
+    return f"change{'s' if len(made) > 1 else ''} {together(made)}"
 
 
 def _checks(fix: Fix, best: Trial) -> Iterator[Block]:
