@@ -14,6 +14,7 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.cli import main
+from compiler_lens.facts.measured.arguments import with_arguments
 from compiler_lens.facts.measured.edits import Apart, edited
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.parts import in_parts, stays, with_parts
@@ -401,3 +402,10 @@ def test_what_a_call_is_given_stays_where_that_is_no_part(call: str) -> None:
     new = with_parts(text, "Codec.forward", (f"codes = {call}  # breaks",))
     assert new is not None
     assert "_input" not in new
+
+
+@pytest.mark.parametrize("line", ["if x is not None: x = self.vq(self.net(x))", "x = self.vq(self.net(x)); x = x + 1"])
+def test_a_line_with_more_than_a_call_stays_as_it_is(line: str) -> None:
+    text = f"class Net:\n    def forward(self, x):\n        {line}\n        return x\n"
+    named = with_arguments(text, "Net.forward", [line], frozenset())
+    assert (named.text, named.names) == (text, frozenset())

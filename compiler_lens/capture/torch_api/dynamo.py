@@ -100,17 +100,19 @@ def module_class(value: Any) -> str:
 
 def wrapped_module(code: CodeType, values: Mapping[str, Any]) -> Any:
     """Return the module that torch compiles through a wrapper of its own, inner(fn) in external_utils.py; or None."""
-    if not code.co_filename.endswith(WRAPPER_FILE):
-        return None
-    value = values.get("fn")
+    value = _wrapped(code, values)
     value = value.__self__ if type(value) is MethodType and _is_torchs(value) else value
     return value if module_class(value) else None
 
 
 def wrapped_method(code: CodeType, values: Mapping[str, Any]) -> MethodType | None:
     """Return the method of the author's that torch compiles through that wrapper; None: it is a module's call."""
-    value = values.get("fn") if code.co_filename.endswith(WRAPPER_FILE) else None
+    value = _wrapped(code, values)
     return value if type(value) is MethodType and not _is_torchs(value) else None
+
+
+def _wrapped(code: CodeType, values: Mapping[str, Any]) -> Any:
+    return values.get("fn") if code.co_filename.endswith(WRAPPER_FILE) else None
 
 
 def _is_torchs(method: MethodType) -> bool:

@@ -40,38 +40,32 @@ def with_arguments(text: str, name: str, lines: Collection[str], no_graph: Abstr
     function = function_named(tree, name) if tree else None
     if tree is None or function is None:
         return Named(text, lines)
-    names = set[str]()
-    written, staying, used = text.split("\n"), list(lines), set(identifiers([tree]))
+    written, staying = text.split("\n"), list(lines)
+    names, used = set[str](), identifiers([tree])
     found = [one for one in ast.walk(function) if isinstance(one, _SIMPLE) and written[one.lineno - 1].strip() in lines]
     for one in sorted(found, key=lambda one: one.lineno, reverse=True):
-        if one.lineno != one.end_lineno:
+        call, site = one.value, site_in(text, one.lineno)
+        data = written[one.lineno - 1].encode()
+        before, remark = data[: one.col_offset].decode(), data[one.end_col_offset or 0 :].decode()
+        is_alone = one.lineno == one.end_lineno and not before.strip() and remark.strip()[:1] in {"", "#"}
+        if site is None or not is_alone or not isinstance(call, ast.Call):
             continue
-        site, changes = site_in(text, one.lineno), list[Change]()
-        for argument in _computed(one, no_graph):
-            new = free(f"{_called(one)}{_GIVEN}", used)
-            used.add(new)
+        changes = list[Change]()
+        for argument in _computed(call, no_graph):
+            new = free(f"{called(call)}{_GIVEN}", used | names)
             names.add(new)
             changes.append((argument, new))
-        if site is None or not changes or site.statement.lineno != one.lineno:
-            continue
-        pad = " " * one.col_offset
-        remark = written[one.lineno - 1].encode()[one.end_col_offset or 0 :].decode()
-        line = "".join([*site.dedented(site.statement, changes), remark])
-        staying.append(line.strip())
-        above = [f"{pad}{new} = {site.source(argument)}" for argument, new in changes]
-        written[one.lineno - 1 : one.lineno] = [*above, f"{pad}{line}"]
+        if changes:
+            line = "".join([*site.dedented(one, changes), remark])
+            staying.append(line.strip())
+            above = [f"{before}{new} = {site.source(argument)}" for argument, new in changes]
+            written[one.lineno - 1 : one.lineno] = [*above, f"{before}{line}"]
     return Named("\n".join(written), staying, names)
 
 
-def _called(one: ast.stmt) -> str:
-    call = getattr(one, "value", None)
-    return dotted(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
-
-
-def _computed(one: ast.stmt, no_graph: AbstractSet[str]) -> Iterator[ast.expr]:
-    """Yield what a statement's call is given and has to be computed, if all else that it is given are names."""
-    call = getattr(one, "value", None)
-    if not isinstance(call, ast.Call) or not dotted(call.func):
+def _computed(call: ast.Call, no_graph: AbstractSet[str]) -> Iterator[ast.expr]:
+    """Yield what a call is given and has to be computed, if all else that it is given are names."""
+    if not dotted(call.func):
         return
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     if any(isinstance(n, _NEVER) for value in given for n in ast.walk(value)):

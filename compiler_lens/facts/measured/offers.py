@@ -539,9 +539,8 @@ def _limiting(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
     for report in explained.recompiles:
         asking = [cause for cause in report.causes if not cause.benign] or report.causes
         for cause in asking if report.limit else ():
-            failures = [failure for change in cause.changes for failure in change.recompile.failures]
-            inner = max((failure.user_stack for failure in failures), key=len, default=())
-            yield _target_of(cause, recording), (*(stacks.get(report.limit, ()) if report.limit else ()), *inner)
+            around = stacks.get(report.limit, ()) if report.limit else ()
+            yield _target_of(cause, recording), (*around, *_asked_in(cause))
 
 
 def _unrolling(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
@@ -559,9 +558,13 @@ def _growing(recording: Recording, explained: Explanation) -> Iterator[_Chain]:
     for report in explained.recompiles:
         for cause in report.causes:
             if cause.cause is CauseClass.LIST_LENGTH and not (cause.benign or report.limit):
-                changes = (one.recompile for one in cause.changes)
-                stacks = [failure.user_stack for one in changes for failure in one.failures]
-                yield _target_of(cause, recording), max(stacks, key=len, default=())
+                yield _target_of(cause, recording), _asked_in(cause)
+
+
+def _asked_in(cause: RecompileCause) -> tuple[SourceLine, ...]:
+    """Return the calls that lead to what asks for the value that changed, the longest way that torch says."""
+    failures = (failure for change in cause.changes for failure in change.recompile.failures)
+    return max((failure.user_stack for failure in failures), key=len, default=())
 
 
 def _last_resorts(
@@ -599,11 +602,8 @@ def _disabled(recording: Recording, explained: Explanation, disabling: Disabling
         if card.own and not is_meant:
             asked.append((_target(card, recording), card.chain, card.gb_type))
     for report in explained.recompiles:
-        for cause in _asking(report):
-            target = _target_of(cause, recording)
-            failures = [failure for change in cause.changes for failure in change.recompile.failures]
-            chain = max((failure.user_stack for failure in failures), key=len, default=())
-            asked.append((target, chain, "compiled again too often"))
+        causes = _asking(report)
+        asked += [(_target_of(cause, recording), _asked_in(cause), "compiled again too often") for cause in causes]
     made: set[tuple[str, int]] = set()
     for target, chain, reason in asked:
         for mark in disabling.marks(chain, reason):

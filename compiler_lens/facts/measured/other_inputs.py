@@ -21,7 +21,7 @@ from compiler_lens.recording.source_text import syntax_if_known
 Counted = Mapping[str, Mapping[int, tuple[int, int]]]  # of a file's lines: how often, with own inputs and with others
 
 
-_NOISE = 10.0  # times the rounding of another run: it is as large only by chance
+NOISE = 10.0  # times the rounding of another run: it is as large only by chance
 # Values of a call, in the order in which they are compared: what it returns, what it changes in place, gradients, what
 # objects hold after it, and how far random generators have come.
 KINDS = ("result", "argument", "gradient", "object", "generator")
@@ -206,7 +206,7 @@ class OtherInputs(Struct, frozen=True):
 
 def _is_rounding(one: OtherCall, known: Mapping[tuple[int, Way, str], float]) -> bool:
     moved = known.get((one.call, one.made_by, one.kind), 0.0)
-    return one.gave is Gave.OTHER and one.largest is not None and one.largest <= _NOISE * moved
+    return one.gave is Gave.OTHER and one.largest is not None and one.largest <= NOISE * moved
 
 
 def _is_known(one: OtherCall, place: int | None) -> bool:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.fix import Difference
-from compiler_lens.facts.measured.other_inputs import Gave, OtherCall, Way
+from compiler_lens.facts.measured.other_inputs import NOISE, Gave, OtherCall, Way
 from compiler_lens.measure.fix.plan import ALL
 from compiler_lens.recording.model import Results
 
@@ -28,7 +28,6 @@ _MOST = 256 << 20  # bytes that are kept of a run
 _LARGEST = 1 << 20  # elements of a tensor that is kept whole
 _SAMPLE = 1 << 16  # elements that are kept of a larger one, besides its mean
 _FEW = 1 << 16  # elements of a tensor that an object holds, which is looked into
-_NOISE = 10.0  # times the rounding of another run: it is as large only by chance
 # What torch.testing.assert_close allows of a number, by dtype.
 _ROUNDING = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6, torch.float64: 1e-7}
 # What no rounding makes of a result, unless it grows from call to call.
@@ -215,11 +214,16 @@ def _in_places(kept: Iterable[Kept]) -> Mapping[tuple[object, ...], Kept]:
     return found
 
 
+def _held(one: Kept) -> Any:
+    """Return a value, also of what an object holds, which is kept in a list."""
+    return one.value[0] if one.name and len(one.value) == 1 else one.value
+
+
 def _is_far(one: Kept, other: Kept) -> bool:
     """Whether two values are not the same by far; of what objects hold numbers alone are asked for."""
     if _is_zero_for_none(one, other):
         return False
-    mine, its = (side.value[0] if side.name and len(side.value) == 1 else side.value for side in (one, other))
+    mine, its = _held(one), _held(other)
     numbers = [_number(mine), _number(its)]
     far = _FAR * (1 + one.call / _CALLS)
     if None not in numbers:
@@ -293,7 +297,7 @@ def _rounding(reference: Sequence[Kept], noisy: Sequence[Kept]) -> Mapping[int, 
             return {}
         if moved is not None:
             most = math.inf if one.kind == "state" else _DRIFT * (_largest(one.value, 0 * one.value) or 0.0)
-            found[place] = min(_NOISE * (1 + one.call) * moved, most)
+            found[place] = min(NOISE * (1 + one.call) * moved, most)
     return found
 
 
@@ -423,7 +427,7 @@ def _but_for_rounding(kept: Sequence[Kept], reference: Sequence[Kept]) -> Sequen
 
 
 def _is_near(one: Kept, other: Kept) -> bool:
-    mine, its = (side.value[0] if side.name and len(side.value) == 1 else side.value for side in (one, other))
+    mine, its = _held(one), _held(other)
     if not (_is_floating(mine) and _is_floating(its)):
         return False
     mine, its = (torch.as_tensor(side) for side in (mine, its))

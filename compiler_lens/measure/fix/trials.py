@@ -118,7 +118,7 @@ class _Runs:
         self._loaded: Texts = {}  # of the user's files that it imports, compiled or not
         self._printed: Known | None = None  # by the program as it is
         self._unsure: frozenset[str] = frozenset()  # names of what its objects hold, another in each run
-        self._moved: tuple[OtherCall, ...] | None = None
+        self._moved: tuple[OtherCall, ...] | None = None  # calls with other inputs that rounding moves, once asked for
         self._noisy: str | None = None  # what it computes with parameters that are rounded otherwise, once asked for
         self._is_alike_in_eager = False  # what it computes, compiled and not
         self._eager = ""  # what it computes without torch.compile, where that is the same but for rounding

@@ -652,10 +652,11 @@ def _refused(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
 def _passed_over(fix: Fix, best: Trial, numbers: Mapping[Edit, int]) -> Iterator[Block]:
     """Say why a row of the table is not the best that has fewer graph breaks, and no more that runs eagerly."""
     after = best.observed.figures
-    for one in not_built_upon(fix) if after else ():
+    for one in not_built_upon(fix):
         figures = one.trial.observed.figures
-        is_as_whole = figures and after and figures.eager_functions <= after.eager_functions
-        if is_as_whole and figures and after and figures.graph_breaks < after.graph_breaks:
+        if figures is None or after is None or figures.eager_functions > after.eager_functions:
+            continue
+        if figures.graph_breaks < after.graph_breaks:
             fewer = f"fewer graph breaks ({after.graph_breaks} → {figures.graph_breaks})"
             yield paragraph(*coded(f"Not {_which(one, numbers)}, with {fewer}: it {came(one)}."), limit=3)
             return

@@ -112,16 +112,13 @@ class _Reader:
 
     def all_rows(self, statements: Sequence[ast.stmt]) -> tuple[list[str], ast.stmt | None]:
         """Return the lines of statements up to the last that changes, and that one."""
-        lines: list[str] = []
-        found: tuple[list[str], ast.stmt | None] = [], None
-        for one in statements:
-            new = self._statement(one)
-            lines += [*self._above, *(new or self._site.dedented(one))]
-            self._above.clear()
-            self._masks.clear()
-            if new:
-                found = [*lines], one
-        return found
+        return self._site.changed(statements, self._with_above)
+
+    def _with_above(self, one: ast.stmt) -> tuple[list[str], list[str]]:
+        new = self._statement(one)
+        above, self._above = self._above, []
+        self._masks.clear()
+        return above, new
 
     def _statement(self, one: ast.stmt) -> list[str]:
         """Return what to write for a statement; nothing where it stays."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from types import MappingProxyType
@@ -131,6 +131,24 @@ class Site(Struct, frozen=True):
             return [line[node.col_offset :].rstrip() for line in lines]
         first, *rest = self.edited(node, changes).split("\n")
         return [first, *(line[node.col_offset :] for line in rest)]
+
+    def changed(
+        self, statements: Sequence[ast.stmt], new: Callable[[ast.stmt], tuple[Sequence[str], Sequence[str]]]
+    ) -> tuple[list[str], ast.stmt | None]:
+        """Return the lines of statements up to the last that changes, and that one.
+
+        Args:
+            statements: they follow one another.
+            new: gives lines to stand above a statement, and what to write for it; nothing where it stays.
+        """
+        lines: list[str] = []
+        found: tuple[list[str], ast.stmt | None] = [], None
+        for one in statements:
+            above, written = new(one)
+            lines += [*above, *(written or self.dedented(one))]
+            if written:
+                found = [*lines], one
+        return found
 
     def head(self, statement: ast.For | ast.While | ast.If | ast.With) -> tuple[str, ...]:
         """Return the lines of a loop, or a branch, before its body, dedented; empty if they hold more than that."""

@@ -23,8 +23,7 @@ _WHOLE = "what is past the end is finite, is masked, and takes as long to comput
 _MOST = 40  # statements
 _EVERY = frozenset({":", "...", "Ellipsis"})
 _BASIC = (ast.Slice, ast.Constant, ast.Name, ast.Attribute, ast.UnaryOp)  # an index of these gives a view
-_ATTENTION, _KEYS, _MASK = "scaled_dot_product_attention", 1, 3  # with the positions of its arguments
-_SOFTMAX = "softmax"
+_ATTENTION, _MASK = "scaled_dot_product_attention", 3  # with the position of its mask
 
 
 class _OtherwiseError(Exception):
@@ -73,7 +72,7 @@ def window(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     written = [n for n, one in enumerate(statements) if _writes(one, dotted(number))]
     own = ".clone()" if any(loads(one, name) for one in statements[min(written, default=len(statements)) + 1 :]) else ""
-    return _Reader(site, {name}, name).rewrite(following, [f"{name} = {site.source(number)}{own}"], statements[-1])
+    return _Reader(site, {name}, name).rewrite(following, [f"{name} = {site.source(number)}{own}"])
 
 
 def between(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -112,31 +111,23 @@ class _Reader:
         self._is_masked = False
         self._whole = set[str]()  # names of what was computed with what is past an end
 
-    def rewrite(
-        self, statements: Sequence[ast.stmt], before: Sequence[str] = (), least: ast.stmt | None = None
-    ) -> Rewrite | None:
-        """Return what to write for these statements, up to the last that changes, or to one at least."""
+    def rewrite(self, statements: Sequence[ast.stmt], before: Sequence[str] = ()) -> Rewrite | None:
+        """Return what to write for these statements, up to the last that changes."""
         with suppress(_OtherwiseError):
             ends = [part for one in statements for part in self._parts(one) if part.ends]
             self._first = next(iter(ends), None)
             self._is_masked = any(self._is_arange_to_end(call) for one in statements for call in calls_in(one))
-            lines: list[str] = []
-            found: tuple[list[str], ast.stmt | None] = [], None
-            for one in statements:
-                new = self._statement(one)
-                lines += [*self._above, *(new or self._site.dedented(one))]
-                self._above.clear()
-                if new or (found[1] and least and one.lineno <= least.lineno):
-                    found = [*lines], one
-            if found[1] and (self._first is None or self._is_masked):
+            lines, last = self._site.changed(statements, self._statement)
+            if last and (self._first is None or self._is_masked):
                 needs = "; ".join([_PRICE, _WHOLE] if self._first else [_PRICE])
-                return self._site.rewrite([*before, *found[0]], needs, last=found[1])
+                return self._site.rewrite([*before, *lines], needs, last=last)
         return None
 
-    def _statement(self, one: ast.stmt) -> list[str]:
-        """Return what to write for a statement; nothing where it stays."""
-        changes = [*self._changes(one)] if isinstance(one, SIMPLE) else []
-        self._check_left(one, changes)
+    def _statement(self, one: ast.stmt) -> tuple[list[str], list[str]]:
+        """Return lines to stand above a statement, and what to write for it; nothing where it stays."""
+        parts = self._parts(one) if isinstance(one, SIMPLE) else []
+        changes = self._changes(one, parts) if isinstance(one, SIMPLE) else []
+        self._check_left(one, [*(node for node, _ in changes), *(part.node for part in parts)])
         match one:
             case ast.Assign(targets=[ast.Subscript() as target], value=value) if part := self._part(target):
                 new = [self._copied(part, value, changes)]
@@ -144,17 +135,15 @@ class _Reader:
                 raise _OtherwiseError
             case _:
                 new = self._site.dedented(one, changes) if changes else []
-        kept = {span: name for span, name in self._places.items() if not _moves(one, span)}
-        self._places = kept
-        return new
+        self._places = {span: name for span, name in self._places.items() if not _moves(one, span)}
+        above, self._above = self._above, []
+        return above, new
 
-    def _check_left(self, one: ast.stmt, changes: Sequence[Change]) -> None:
+    def _check_left(self, one: ast.stmt, changing: Sequence[ast.expr]) -> None:
         """Raise where what was a number of Python's is used, and not as a tensor can be."""
         if not self._number:
             return
-        parts = [node for node, _ in changes]
-        parts += [part.node for part in self._parts(one)] if isinstance(one, SIMPLE) else []
-        changed = {n for node in parts for n in ast.walk(node)}
+        changed = {n for node in changing for n in ast.walk(node)}
         left = [n for n in loads(one, self._number) if n not in changed]
         if left and not (isinstance(one, SIMPLE) and all(_is_reckoned(self._site, n) for n in left)):
             raise _OtherwiseError
@@ -177,29 +166,29 @@ class _Reader:
 
     # -- what changes in a statement
 
-    def _changes(self, one: ast.stmt) -> Iterator[Change]:
+    def _changes(self, one: ast.stmt, parts: Sequence[_Part]) -> list[Change]:
         stored = one.targets if isinstance(one, ast.Assign) else []
         inner: list[Change] = []
-        for part in self._parts(one):
+        for part in parts:
             if part.node not in stored:
                 taken = (f".index_select({dim}, {self._named(span, part)})" for dim, span in part.spans)
                 inner.append((part.node, part.owner + "".join(taken)))
         for call in calls_in(one):
             if called(call) == "arange":
                 inner += self._counted(call)
-        is_whole = any(part.ends for part in self._parts(one)) or any(loads(one, name) for name in self._whole)
+        is_whole = any(part.ends for part in parts) or any(loads(one, name) for name in self._whole)
         is_open = is_whole and not self._is_masked
         consumer = next(filter(None, map(self._weighed, calls_in(one))), None) if is_open else None
         if consumer:
             self._is_masked = True
             inner = self._with_mask(consumer, inner)
         elif is_whole and isinstance(one, ast.Assign):
-            self._whole.update(one.id for target in one.targets for one in _each(target) if isinstance(one, ast.Name))
-        yield from inner
+            self._whole.update(n.id for target in one.targets for n in _each(target) if isinstance(n, ast.Name))
+        return inner
 
     def _counted(self, call: ast.Call) -> Iterator[Change]:
         match call.args:
-            case [end] if self._has_number(end):
+            case [end] if self._is_arange_to_end(call):
                 yield end, self._size_to(end)
             case [begin, end] if self._has_number(begin):
                 if (span := self._span(begin, end)) is None:
@@ -212,10 +201,11 @@ class _Reader:
 
     def _size_to(self, end: ast.expr) -> str:
         """Return how long what ends at a number is as a whole."""
-        for dim, text in self._first.ends if self._first else ():
-            if self._first and text == self._text(end):
-                return self._first.size(dim)
-        raise _OtherwiseError
+        part, wanted = self._first, self._text(end)
+        dims = [dim for dim, text in part.ends if text == wanted] if part else []
+        if part is None or not dims:
+            raise _OtherwiseError
+        return part.size(dims[0])
 
     # -- what has to be masked
 
@@ -313,7 +303,7 @@ def _moves(one: ast.stmt, span: _Span) -> bool:
     """Return whether a statement may change what places are counted from, or how many."""
     match one:
         case ast.Assign(targets=[*stored]):
-            return any(dotted(_owner(one)) in span.names for target in stored for one in _each(target))
+            return any(dotted(_owner(n)) in span.names for target in stored for n in _each(target))
         case ast.AugAssign(target=target):
             return dotted(_owner(target)) in span.names
     in_place = (n.func for n in calls_in(one) if isinstance(n.func, ast.Attribute) and n.func.attr.endswith("_"))
