@@ -63,6 +63,15 @@ PADDED_ROWS = """
         row[n:] = 0
     return head(y)
 """
+SPANS = """
+    y, lengths = x.detach() * 2, mask.sum(-1)
+    starts = lengths - 1
+    for i in range(y.shape[0]):
+        y[i, :, starts[i] : starts[i] + 2] = 0.0
+        y[i, ..., int(lengths[i]) :].zero_()
+        y[i, starts[i]] = 7
+    return head(y)
+"""
 WITHIN = """
     lengths = mask.sum(-1)
     out = []
@@ -87,6 +96,7 @@ def given() -> tuple[torch.Tensor, torch.Tensor]:
         (TIMES, ITEM, "int(", "pooled = torch.where(rows, y, 0).sum((1, 2)) / rows.expand_as(y).sum((1, 2))"),
         (PADDED, NUMBER, "tolist", 'y.masked_fill_(rows, float("-inf"))\n    kept.masked_fill_(rows_, True)\n'),
         (PADDED_ROWS, ITEM, "row[n:]", "    y.masked_fill_(rows, 0)\n    return"),
+        (SPANS, ITEM, "starts[i] :", "    y[torch.arange(y.shape[0], device=y.device), starts] = 7\n    return"),
         (TWO, NUMBER, "tolist", 'head(torch.where(rows, x, float("-inf")).amax(1) + (torch.where(rows, x, 0).sum(1)'),
     ],
 )
@@ -111,7 +121,7 @@ def test_the_mask_has_as_many_dimensions_as_torch_saw() -> None:
         "(0, 1)", "0"
     )
     (new,) = [one for one in others(text, ITEM, "int(", seen(text, y=Seen("float32", 3, 10))) if "arange" in one]
-    assert "    rows = rows[:, :, None]\n" in new
+    assert "    rows = rows[..., None]\n" in new
     assert_alike(text, new, *given())
 
 
@@ -129,6 +139,9 @@ def test_the_mask_has_as_many_dimensions_as_torch_saw() -> None:
         (PADDED, 'float("-inf")', "n"),
         (PADDED, "y[i, n:]", "y[i, n::2]"),
         (PADDED, "return head", "print(n)\n    return head"),
+        (SPANS, "= 7", "= i"),
+        (SPANS, "[i, :, starts", "[i, :2, starts"),
+        (SPANS, "starts[i] + 2", "starts[i] + y[i].argmax()"),
         (WITHIN, "n = lengths", "print(i)\n        n = lengths"),
         (WITHIN, "head(summed)", "head(summed) + x[0, i]"),
     ],

@@ -107,7 +107,7 @@ class _Reader:
         self.is_ragged = False
         self._rows = set[str]()  # names of tensors that were lists of what is computed of each row
         self._above: list[str] = []  # lines to stand above a statement
-        self._masks: dict[tuple[str, str, str], str] = {}  # that these make
+        self._masks: dict[tuple[str, str, str, int], str] = {}  # that these make
         self._known: dict[str, str] = {}  # in a loop: what a name holds of all rows
 
     def all_rows(self, statements: Sequence[ast.stmt]) -> tuple[list[str], ast.stmt | None]:
@@ -179,7 +179,12 @@ class _Reader:
     def _has_number(self, target: ast.expr, over: ast.expr, round_: Sequence[ast.AST]) -> bool:
         """Whether rounds are over rows, and something in one asks for the number of its row."""
         rows = self._over(target, over)
-        return rows is not None and any(self._number_in(n, rows) for one in round_ for n in ast.walk(one))
+        if rows is None:
+            return False
+        parts = [n for one in round_ for n in ast.walk(one)]
+        written = [part for one in round_ if isinstance(one, ast.stmt) and (found := _written(one)) for part in found]
+        inside = [n for one in written if isinstance(one, ast.Subscript) for n in ast.walk(one.slice)]
+        return any(self._number_in(n, rows) for n in parts) or any(self._element_of(n, rows) for n in inside)
 
     def _over(self, target: ast.expr, over: ast.expr) -> _Rows | None:
         """Return what rounds are over, if that is rows with a number each."""
@@ -211,7 +216,7 @@ class _Reader:
         """Return `rewards = …` for a loop that adds what it computes of each row to a list that begins empty."""
         rows = self._over(loop.target, loop.iter)
         *before, last = loop.body
-        if rows is not None and all(isinstance(one, ast.Assign) for one in loop.body):
+        if rows is not None and all(map(_written, loop.body)):
             return [self._filled(one, rows, loop) for one in loop.body]
         match last:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[value])):
@@ -238,22 +243,40 @@ class _Reader:
 
     def _filled(self, one: ast.stmt, rows: _Rows, loop: ast.For) -> str:
         """Return `x.masked_fill_(…)` for `x[i, n:] = 0`, which writes one value to all of a row from its number on."""
-        match one:
-            case ast.Assign(targets=[ast.Subscript() as part], value=value) if not self._is_of_row(value, rows):
-                pass
-            case _:
-                raise _NotAllRowsError
-        if any(self._is_read_after(name, loop) for name in rows.names):
+        written = _written(one)
+        if written is None or any(self._is_read_after(name, loop) for name in rows.names):
+            raise _NotAllRowsError
+        part, value = written
+        text = value if isinstance(value, str) else self._site.source(value)
+        if not isinstance(value, str) and self._is_of_row(value, rows):
             raise _NotAllRowsError
         tensor, inside = self._tensor(part, rows)
-        match inside:
-            case [ast.Slice(lower=None, upper=ast.expr() as at, step=None)]:
-                mask = self._mask(tensor, self._number_in(at, rows), "<")
-            case [ast.Slice(lower=ast.expr() as at, upper=None, step=None)]:
-                mask = self._mask(tensor, self._number_in(at, rows), ">=")
-            case _:
-                raise _NotAllRowsError
-        return f"{tensor}.masked_fill_({mask}, {self._site.source(value)})"
+        *before, at = inside or [part]
+        if not all(map(_is_all, before)) or sum(isinstance(one, ast.Constant) for one in before) > 1:
+            raise _NotAllRowsError
+        match at:
+            case ast.Slice(lower=lower, upper=upper, step=None) if lower or upper:
+                sides = [(lower, ">="), (upper, "<")]
+                masks = [self._mask(tensor, self._bound(one, rows), sign, before) for one, sign in sides if one]
+                return f"{tensor}.masked_fill_({' & '.join(masks)}, {text})"
+            case ast.expr() if not before and not isinstance(at, ast.Slice):
+                self.is_ragged = True
+                numbers = self._bound(at, rows)
+                every = f"{self._site.torch}.arange({tensor}.shape[0], device={tensor}.device)"
+                return f"{tensor}[{every}, {_bare(numbers)}] = {text}"
+        raise _NotAllRowsError
+
+    def _bound(self, node: ast.expr, rows: _Rows) -> str:
+        """Return the tensor of what bounds a part of each row: `lengths` of `int(lengths[i])`, `lengths - 1`."""
+        numbers = self._number_in(node, rows) or self._element_of(node, rows)
+        if numbers:
+            return numbers
+        match node:
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub(), right=right):
+                sides = [(one, self._bound(one, rows)) for one in (left, right) if self._is_of_row(one, rows)]
+                if sides:
+                    return f"({self._site.source(node, sides)})"
+        raise _NotAllRowsError
 
     def _is_read_after(self, name: str, loop: ast.For) -> bool:
         inside = set(ast.walk(loop))
@@ -316,7 +339,7 @@ class _Reader:
                 return self._element_of(inner, rows)
         return ""
 
-    def _element_of(self, node: ast.expr, rows: _Rows) -> str:
+    def _element_of(self, node: ast.AST, rows: _Rows) -> str:
         match node:
             case ast.Subscript(value=tensor, slice=ast.Name(id=index)) if index == rows.index:
                 return dotted(tensor)
@@ -362,22 +385,51 @@ class _Reader:
             return f"{filled}.{name}({dims})"
         return f"({filled}.sum({dims}) / {mask}.expand_as({tensor}).sum({dims}))"
 
-    def _mask(self, tensor: str, numbers: str, sign: str = "<") -> str:
-        """Return the name of a mask of what rows have up to their numbers, which is made above; or from there on."""
+    def _mask(self, tensor: str, numbers: str, sign: str = "<", before: Sequence[ast.expr] = ()) -> str:
+        """Return the name of a mask of what rows have up to their numbers, which is made above; or from there on.
+
+        Numbers are of the dimension after the row's and those that are taken whole before it.
+        """
         if not numbers:
             raise _NotAllRowsError
-        if known := self._masks.get((tensor, numbers, sign)):
+        is_last = any(isinstance(one, ast.Constant) for one in before)
+        dim = -1 if is_last else len(before) + 1
+        if known := self._masks.get((tensor, numbers, sign, dim)):
             return known
-        name = self._masks[tensor, numbers, sign] = self._site.free("rows") + "_" * len(self._masks)
-        places = f"{self._site.torch}.arange({tensor}.shape[1], device={tensor}.device)"
-        self._above.append(f"{name} = {places} {sign} {numbers}[:, None]")
+        name = self._masks[tensor, numbers, sign, dim] = self._site.free("rows") + "_" * len(self._masks)
         self.is_ragged = True
-        dims = self._site.dims_of(tensor)
+        places = f"{self._site.torch}.arange({tensor}.shape[{dim}], device={tensor}.device)"
+        as_column = f".reshape((-1,) + (1,) * ({tensor}.dim() - 1))" if is_last else f"[:{', None' * dim}]"
+        column = numbers + as_column
+        self._above.append(f"{name} = {places} {sign} {column}")
+        dims = dim + 1 if is_last else self._site.dims_of(tensor)
         if dims is None:
-            self._above.append(f"{name} = {name}.reshape({name}.shape + (1,) * ({tensor}.dim() - 2))")
-        elif dims > 2:  # noqa: PLR2004 -- the row, and the place in it
-            self._above.append(f"{name} = {name}[:, :{', None' * (dims - 2)}]")
+            self._above.append(f"{name} = {name}.reshape({name}.shape + (1,) * ({tensor}.dim() - {dim + 1}))")
+        elif dims > dim + 1:
+            self._above.append(f"{name} = {name}[..., {', '.join(['None'] * (dims - dim - 1))}]")
         return name
+
+
+def _written(one: ast.stmt) -> tuple[ast.Subscript, ast.expr | str] | None:
+    """Return the part that a statement writes one value to, and the value: of `x[i, n:] = 0`, `x[i, n:].zero_()`."""
+    match one:
+        case ast.Assign(targets=[ast.Subscript() as part], value=value):
+            return part, value
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Subscript() as part, attr="zero_"), args=[])):
+            return part, "0"
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Subscript() as part, attr="fill_"), args=[value])):
+            return part, value
+    return None
+
+
+def _is_all(node: ast.expr) -> bool:
+    """Whether a part is all of a dimension, or all dimensions up to the last: `:`, `...`."""
+    match node:
+        case ast.Slice(lower=None, upper=None, step=None):
+            return True
+        case ast.Constant(value=value):
+            return value is Ellipsis
+    return False
 
 
 def _dims(call: ast.Call) -> str | None:
