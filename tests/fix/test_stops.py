@@ -185,14 +185,25 @@ def f(x, m):
 """
 
 
-@pytest.mark.parametrize(("early", "is_short"), [("x", True), ("None", True), ("x.exp()", False), ("x * 2", False)])
-def test_a_shortcut_is_left_to_eager(early: str, is_short: bool) -> None:
-    text = SHORTCUT.replace("return x\n", f"return {early}\n")
-    at = SourceLine(FILE, 5, "f", "if m.all():")
+@pytest.mark.parametrize(
+    ("early", "test", "is_short"),
+    [
+        ("x", "m.all()", True),
+        ("None", "m.all()", True),
+        ("x, None", "m.sum() == 4", True),
+        ("x.exp()", "m.all()", True),  # of a mask that is true everywhere it may be what follows gives
+        ("x.exp()", "m.sum() == 4", False),
+        ("x.exp_()", "m.all()", False),
+    ],
+)
+def test_a_shortcut_is_left_to_eager(early: str, test: str, is_short: bool) -> None:
+    text = SHORTCUT.replace("return x\n", f"return {early}\n").replace("m.all()", test)
+    at = SourceLine(FILE, 5, "f", f"if {test}:")
     found = [one for one in alternatives(JUMP, Sources({FILE: text}), at) if isinstance(one, OfBothSides)]
     assert bool(found) == is_short
     if found:
-        assert found[0].after[0] == "if not torch.compiler.is_compiling() and m.all():"
+        asked = f"({test})" if "=" in test else test
+        assert found[0].after[0] == f"if not torch.compiler.is_compiling() and {asked}:"
 
 
 LONGER = """import torch

@@ -55,19 +55,20 @@ def class_around(text: str, line: int) -> str:
     return max(here, key=lambda one: one.lineno).name if here else ""
 
 
-def is_changed(one: Attribute, known: Sources) -> bool:
-    """Return whether any line stores or deletes an attribute, or changes in place what it holds."""
+def is_changed(one: Attribute, known: Sources, but: AbstractSet[ast.AST] = frozenset()) -> bool:
+    """Return whether any line, but for some, stores or deletes an attribute, or changes in place what it holds."""
     related = _related(one, known)
     return any(
-        _is_changed_in(tree, one.name, related) or _is_set_by_name(tree, one.name, is_any=_is_about(one, file, text))
+        _is_changed_in(tree, one.name, related, but)
+        or _is_set_by_name(tree, one.name, is_any=_is_about(one, file, text))
         for file, text in _files(one.file, known)
         if (one.name in text or _is_about(one, file, text)) and (tree := parsed(text))
     )
 
 
-def _is_changed_in(tree: ast.Module, name: str, related: AbstractSet[str]) -> bool:
+def _is_changed_in(tree: ast.Module, name: str, related: AbstractSet[str], but: AbstractSet[ast.AST]) -> bool:
     mine = _attributes(tree, name, related)
-    return any(not isinstance(n.ctx, ast.Load) for n in mine) or _changes(tree, mine.__contains__)
+    return any(not isinstance(n.ctx, ast.Load) for n in mine - but) or _changes(tree, mine.__contains__, but)
 
 
 def says_what_varies(code: str, file: str, given: AbstractSet[str], known: Sources) -> bool:
@@ -307,9 +308,9 @@ def _gives_all(node: ast.AST) -> bool:
     return False
 
 
-def _changes(tree: ast.AST, is_it: _IsIt) -> bool:
+def _changes(tree: ast.AST, is_it: _IsIt, but: AbstractSet[ast.AST] = frozenset()) -> bool:
     """Return whether a file changes in place what some expressions give, also by a name that it gives that."""
-    nodes = list(ast.walk(tree))
+    nodes = [n for n in ast.walk(tree) if n not in but]
     names = frozenset(_names_of(nodes, is_it))
 
     def is_one(node: ast.AST) -> bool:

@@ -70,6 +70,7 @@ from compiler_lens.facts.measured.parts import in_parts, stays
 from compiler_lens.facts.measured.powers import BY_OPERATOR, by_operator, pinned_at
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.reached import reached
+from compiler_lens.facts.measured.remade import MADE_ANEW, remade
 from compiler_lens.facts.measured.said import says
 from compiler_lens.facts.measured.set_up import sets_up
 from compiler_lens.facts.measured.sizes import told_ahead, told_sizes
@@ -672,6 +673,8 @@ def _of_recompile(
         if memo:
             lines, held = memo
             offers.append(Offer(target, lines, IN_DICT.format(held=held), leaves=held.rpartition(".")[2]))
+        if found := remade(cause.line, known):
+            offers.append(Offer(target, found[0], MADE_ANEW.format(held=found[1])))
     if setting := cause.fix.setting:
         offers.append(Offer(target, edits.Setting(setting.code), setting.price))
     yield from offers

@@ -137,6 +137,7 @@ def _report(
     refused = [c for c in ours if _is_refused(c)]
     name = _name_of_limit(refused)
     causes = [_from_there(_of_limit(cause, name), owner) for cause in _with_all_changes(causes, recompiles)]
+    causes = _with_decisions_at_once(causes)
     repeated = 0
     for this in (recompile.compile_id for recompile in recompiles):
         first = facts.epochs.first(this)
@@ -193,6 +194,24 @@ def _with_all_changes(causes: Sequence[RecompileCause], recompiles: Sequence[Rec
     return [
         replace(cause, all_changes=tuple(every))
         if cause.changed and len(every := changes[cause.changed]) > cause.count
+        else cause
+        for cause in causes
+    ]
+
+
+def _with_decisions_at_once(causes: Sequence[RecompileCause]) -> list[RecompileCause]:
+    """Return causes with what a line decides on sizes taken together: each time torch may name another condition.
+
+    `self.shape != x.shape` is two ways to go, and as many conditions as there were sizes before.
+    """
+    lines = Counter[SourceLine | None]()
+    for cause in causes:
+        if cause.cause is CauseClass.SHAPE_EXPRESSION and cause.line:
+            lines[cause.line] += cause.count
+    free = fix_table().of_class[CauseClass.SHAPE_EXPRESSION].free
+    return [
+        replace(cause, benign=False)
+        if cause.cause is CauseClass.SHAPE_EXPRESSION and lines[cause.line] > free
         else cause
         for cause in causes
     ]

@@ -135,9 +135,17 @@ def shortcut(site: Site, _cause: BreakCause) -> Rewrite | None:
         case _:
             return None
     is_elif = site.edited(site.statement).startswith("elif")
-    if is_elif or not is_repeatable(site, test) or not (value is None or isinstance(value, (ast.Constant, ast.Name))):
+    if is_elif or not is_repeatable(site, test) or not (_is_there(value) or _asks_of_all(test)):
+        return None
+    if value is not None and any(has_effect(call) for call in syntax.calls_in(value)):
         return None
     return left_to_eager(site, test, "does not ask, and always does what follows, which gives the same")
+
+
+def _is_there(value: ast.expr | None) -> bool:
+    """Whether a value is nothing, or is there already: `x`, `x, None`."""
+    parts = value.elts if isinstance(value, ast.Tuple) else [value]
+    return all(one is None or isinstance(one, (ast.Constant, ast.Name)) for one in parts)
 
 
 def longer_way(site: Site, _cause: BreakCause) -> Rewrite | None:
