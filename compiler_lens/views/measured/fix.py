@@ -483,6 +483,10 @@ def _nothing(fix: Fix) -> Iterator[Block]:
         yield from eager_blocks(fix, first)
     else:
         yield paragraph("Nothing could be tried.", tone=Tone.WARN)
+        if first.figures and not first.error:
+            breaks, again = plural(first.figures.graph_breaks, "graph break"), first.figures.recompiles
+            yield paragraph(f"As it is: {breaks}, {plural(again, 'recompile')}.")
+            yield from _expected(first)
     yield from _errors(first, fix)
     yield from _told(worth)
 

@@ -352,9 +352,9 @@ def _of_number(node: ast.expr) -> ast.expr | None:
 
 
 def _is_reckoned(site: Site, node: ast.expr) -> bool:
-    """Whether something is computed with a number, and that is assigned: a tensor does as well."""
+    """Whether something is computed with a number, and that is assigned, or returned: a tensor does as well."""
     parents = site.parents()
     above = parents.get(node)
-    while isinstance(above, ast.BinOp):
+    while isinstance(above, ast.BinOp | ast.Tuple):
         above = parents.get(above)
-    return isinstance(above, ast.Assign) and called(above.value) == ""
+    return isinstance(above, ast.Return) or (isinstance(above, ast.Assign) and called(above.value) == "")
