@@ -36,13 +36,14 @@ class Told(Struct, frozen=True):
 
 
 def told_sizes(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Told]:
-    """Yield changes that make a size dynamic from the first compilation on.
+    """Yield changes that make a size, or an int that a call gives, dynamic from the first compilation on.
 
     None where another thing changed, or where a line needs the size as a number.
     """
     first = cause.changes[0].recompile.compile_id
     compilation = next((one for one in recording.compilations if one.compile_id == first), None)
-    if cause.pinned or cause.cause not in _OF_SIZES or compilation is None or compilation.definition is None:
+    is_open = cause.cause in _OF_SIZES or cause.cause is CauseClass.INT_ARGUMENT
+    if cause.pinned or not is_open or compilation is None or compilation.definition is None:
         return
     known = sources(recording)
     found = None if cause.is_of_array else _SIZE.fullmatch(cause.subject)

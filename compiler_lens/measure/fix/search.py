@@ -33,6 +33,7 @@ from compiler_lens.measure.fix.choices import (
     defines,
     doubtful,
     fewer,
+    has_more,
     in_order,
     is_enough,
     is_kept_out,
@@ -605,7 +606,10 @@ class Search:
         """Divide functions where what compiles others by themselves takes much out of graphs, on top of what mends."""
         if best is None or not compiles_inside(best.offers):
             return False
-        if self._first.observed.operators < CLEARLY * best.observed.operators:
+        first = self._first.observed
+        # What ran eagerly runs so still, where no more is in graphs, and what torch says of it is gone.
+        is_only_quiet = bool(first.eager) and best.observed.operators <= first.operators
+        if first.operators < CLEARLY * best.observed.operators and not is_only_quiet:
             return False
         _, mended = self._made(self._first, self._mended())
         begin = self._state_with(mended) or self._first
@@ -613,7 +617,7 @@ class Search:
         if state is not begin and state.observed.hurts:
             state = self._last_round(state) or state
         now, then = state.observed, best.observed
-        is_more = now.operators >= CLEARLY * then.operators and now.launches <= then.launches
+        is_more = has_more(now, then)
         is_less = (now.hurts or 0) <= max(then.hurts or 0, (self._first.observed.hurts or 0) // 2)
         if state is begin or not (is_more or is_worth_launches(now, then)) or not is_less or now.is_cut:
             return False

@@ -41,6 +41,7 @@ from compiler_lens.facts.measured.other_inputs import (
     CountedCall,
     OtherCall,
     OtherInputs,
+    Sides,
     Taken,
     Untried,
     compared,
@@ -56,6 +57,7 @@ from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
 
+_COMPILING = "compiler.is_compiling()"  # what compiled code is told by
 _SHOWN = 3  # lines of what a program printed last
 _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
 _PART_FOR_FIGURES = 6
@@ -461,7 +463,7 @@ class _Runs:
             seen = sides(self._places([one]), self._texts, counted)
             # What follows is the program's own, with the branch or without it.
             is_gone_past = one.drops and all(side.true + side.other_true for side in seen)
-            if not seen or (any(side.is_one_sided for side in seen) and not is_gone_past):
+            if not seen or (any(_lacks(one, side) for side in seen) and not is_gone_past):
                 found[one.edit] = None
             elif is_gone_past and any(side.is_one_sided for side in seen):
                 found.update(dict.fromkeys(self._after_branch(one, offers)))
@@ -787,6 +789,16 @@ def _against(others: OtherInputs, offers: Iterable[Offer]) -> OtherCall | None:
     made = list(offers)
     may_raise, raises_less = any(one.may_raise for one in made), any(one.raises_less for one in made)
     return others.against(may_raise=may_raise, raises_less=raises_less)
+
+
+def _lacks(offer: Offer, side: Sides) -> bool:
+    """Return whether a branch did not go the way in which a change has compiled code go another; else either way."""
+    first = next(iter(offer.edit.after), "") if isinstance(offer.edit, Lines) else ""
+    if _COMPILING + " and " in first:
+        return not side.true + side.other_true
+    if _COMPILING + " or " in first:
+        return not side.false + side.other_false
+    return side.is_one_sided
 
 
 def _not_compiled(offers: Iterable[Offer], seen: Observed) -> Iterator[Edit]:

@@ -14,6 +14,7 @@ from compiler_lens.facts.breaks.rewrites.assignments import OPERATORS, Assignmen
 from compiler_lens.facts.breaks.rewrites.branches import tensor_test
 from compiler_lens.facts.breaks.rewrites.calls import said_by
 from compiler_lens.facts.breaks.rewrites.groups import stays_in
+from compiler_lens.facts.breaks.rewrites.masks import is_mask
 from compiler_lens.facts.breaks.rewrites.nothing import any_of, is_on_a_count
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads, pairs
@@ -53,6 +54,8 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
         return None
     if not orelse and (scaled := _scaled(site, body, test)):
         return scaled
+    if not orelse and any(_takes_some(site, one) for one in body):
+        return None
     values = [Assignment("", node) for one in (*body, *orelse) for node in ast.walk(one) if isinstance(node, ast.BinOp)]
     if is_guarded(site, asked, values, only_errors=True):
         return None
@@ -69,6 +72,31 @@ def both_sides(site: Site, cause: BreakCause) -> Rewrite | None:  # noqa: PLR091
         for target, name in first.names.items()
     ]
     return site.rewrite([f"{asks} = {test}", *first.lines, *second.lines, *chosen], _PRICE)
+
+
+def _takes_some(site: Site, one: ast.stmt) -> bool:
+    """Return whether a name is left a part of what it had, `x = x[keep]`: the sizes of the sides differ."""
+    given = [pair for target in one.targets for pair in pairs(target, one.value)] if isinstance(one, ast.Assign) else []
+    names = {dotted(target) for target, _ in given} - {""}
+    parts = [
+        n for _, value in given for n in ast.walk(value) if isinstance(n, ast.Subscript) and dotted(n.value) in names
+    ]
+    return any(_is_shorter(site, index) for part in parts for index in _indices(part))
+
+
+def _indices(part: ast.Subscript) -> Sequence[ast.expr]:
+    return part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+
+
+def _is_shorter(site: Site, index: ast.expr) -> bool:
+    """Return whether an index may take fewer places than there are, of the dimension that it is for."""
+    if isinstance(index, ast.Slice):
+        return index.lower is not None or index.upper is not None
+    own = site.function.body if site.function else []
+    made = [
+        n for one in own for n in ast.walk(one) if isinstance(n, ast.Assign) and dotted(index) in map(dotted, n.targets)
+    ]
+    return is_mask(site, index) or any(is_mask(site, one.value) for one in made)
 
 
 def _gives_none(one: ast.stmt) -> bool:

@@ -155,12 +155,26 @@ def longer_way(site: Site, _cause: BreakCause) -> Rewrite | None:
             pass
         case _:
             return None
-    are_names = all(isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) for one in body)
+    given = [pair for one in body if isinstance(one, ast.Assign) for pair in syntax.pairs(one.targets[0], one.value)]
+    are_names = all(isinstance(one, ast.Assign) for one in body) and all(isinstance(x, ast.Name) for x, _ in given)
     if not are_names or any(has_effect(call) for one in body for call in syntax.calls_in(one)):
         return None
-    if not _asks_of_all(test) or not is_repeatable(site, test):
+    if not (_asks_of_all(test) or _only_picks(site, given)) or not is_repeatable(site, test):
         return None
     return always(site, test, "does not ask, and always does what stands there, which gives the same")
+
+
+def _only_picks(site: Site, given: Sequence[tuple[ast.expr, ast.expr]]) -> bool:
+    """Whether names keep what a mask chooses of what they had, `x = x[keep]`: of all it is the same."""
+    masks = {dotted(name) for name, value in given if is_mask(site, value)}
+    picked = [(name, value) for name, value in given if dotted(name) not in masks]
+    are_parts = all(
+        isinstance(value, ast.Subscript)
+        and dotted(value.value) == dotted(name)
+        and (dotted(value.slice) in masks or is_mask(site, value.slice))
+        for name, value in picked
+    )
+    return bool(picked) and are_parts
 
 
 def _asks_of_all(test: ast.expr) -> bool:

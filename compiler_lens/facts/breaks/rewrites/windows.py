@@ -72,6 +72,9 @@ def window(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     written = [n for n, one in enumerate(statements) if _writes(one, dotted(number))]
     own = ".clone()" if any(loads(one, name) for one in statements[min(written, default=len(statements)) + 1 :]) else ""
+    is_returned = any(loads(n, name) for one in statements for n in ast.walk(one) if isinstance(n, ast.Return))
+    if is_returned and site.dims_of(dotted(number)) != 0:
+        own += ".reshape(())"  # as a number of one element has no dimensions
     return _Reader(site, {name}, name).rewrite(following, [f"{name} = {site.source(number)}{own}"])
 
 
