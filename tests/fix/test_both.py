@@ -113,6 +113,15 @@ def test_gradients_of_parameters_are_clipped() -> None:
         assert_alike(text, better, torch.full((3,), size), parts)
 
 
+@pytest.mark.parametrize("part", ["x[keep]", "x[keep] * 1", "x[x > 0]", "x[:2]", "x[1:]"])
+def test_a_part_of_a_tensor_is_no_side_to_choose(part: str) -> None:
+    """It has another size where something is left out: to choose would raise."""
+    text = function("keep = x > 0", "if x.sum() > 0:", f"    x = {part}", "return x * 2")
+    assert not any("torch.where(" in one for one in others(text, JUMP, "    if "))
+    whole = text.replace(f"x = {part}", "x = x[:]")
+    assert any("torch.where(" in one for one in others(whole, JUMP, "    if "))
+
+
 SELECTED = function(
     "loss = (x - y) ** 2", "if loss.max() > 3:", "    loss = loss[loss > 0.5]", "else:", "    loss = loss[:2]",
     "return loss.mean()",

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from compiler_lens import Lens
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.edits import Apart, Edit, Lines, Setting, Texts, edited
-from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
+from compiler_lens.facts.measured.fix import Fix, Observed, Offer, StillEager, Target, Trial
 from compiler_lens.facts.measured.marked_inside import Inside, as_written
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.measure.fix.choices import compiles_beyond, compiles_more, runs_more
@@ -526,6 +527,26 @@ def test_a_mark_that_leaves_clearly_more_in_graphs_is_better(ops: int, launches:
     assert not list(compiles_more(other, (best, other)))
     broken = replace(other, observed=shown(2, ops=ops, launches=launches, kept=1))
     assert not list(compiles_more(best, (broken,)))
+
+
+def test_what_only_hides_eager_lines_gives_way_to_parts_that_compile_them() -> None:
+    """As it is, what comes after the break in its function runs eagerly: so it does where nobody compiles it."""
+    one, other = by_itself("net"), Apart(FILE, "step", ("return books(loss_of(net(x)))",))
+    parts = Offer(BREAK, other, is_last_resort=True, keeps_computed=True, is_final=True)
+    function = StillEager(FunctionName("step", FILE, 3), "")
+    first = replace(shown(1, ops=60), results=Results.UNKNOWN, inside=(one,), parts=(parts,), eager=(function,))
+    first = replace(first, figures=Figures(1, 0, 1))
+    outcomes = {
+        frozenset({one.edit}): shown(0, ops=60, launches=12),
+        frozenset[Edit]({other}): shown(0, ops=64, launches=9),
+    }
+    found, _ = found_by(first, outcomes)
+    assert found.best is not None
+    assert [made.edit for made in found.best.offers] == [other]
+    fewer = {**outcomes, frozenset[Edit]({other}): shown(0, ops=50, launches=9)}
+    found, _ = found_by(first, fewer)
+    assert found.best is not None
+    assert [made.edit for made in found.best.offers] == [one.edit]
 
 
 @pytest.mark.parametrize(("ops", "is_better"), [(95, True), (90, True), (80, False)])

@@ -138,6 +138,30 @@ def test_a_decorator_of_any_kind_gets_the_argument(mark: str, written: str) -> N
         assert not ran(found[written])[1].recompiles
 
 
+INT = """
+    import torch
+
+    def score(x, most):
+        return x[:most].sum() * most
+
+    net = torch.compile(score, backend="eager", dynamic=False)
+
+    def main():
+        return [net(torch.arange(9.0), most) for most in (5, 6, 7, 3)]
+"""
+
+
+def test_an_int_that_a_call_gives_may_be_open_from_the_first_call_on() -> None:
+    text = dedent(INT).lstrip()
+    results, recording = ran(text)
+    assert len(recording.recompiles) == 3
+    (new,) = changed(text, recording).values()
+    assert 'torch.compile(score, backend="eager", dynamic=True)' in new
+    again, left = ran(new)
+    assert not left.recompiles
+    torch.testing.assert_close(again, results)
+
+
 NOT_OFFERED = {
     "it is dynamic as it is": MODULE.replace("dynamic=False", "dynamic=True"),
     "one recompile is how torch learns": MODULE.replace(", dynamic=False", ""),

@@ -244,6 +244,35 @@ def test_a_mask_that_is_true_everywhere_may_go_the_longer_way(old: str, new: str
     assert not any("torch.where(" in line for one in found for line in one.after)
 
 
+PICKED = """import torch
+
+
+def f(x, index, most):
+    if x.max() > most:
+        keep = x < most
+        x, index = x[keep], index[keep]
+    return x, index
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_picked"),
+    [
+        ("", "", True),
+        ("x[keep], index[keep]", "x[keep], index[: len(x)]", False),
+        ("x, index = x[keep], index[keep]", "x = index[keep]", False),
+        ("keep = x < most", "keep = choose(x)", False),  # that may be anything
+        ("keep = x < most", "x.add_(1); keep = x < most", False),
+    ],
+)
+def test_rows_that_a_mask_may_drop_are_always_picked(old: str, new: str, is_picked: bool) -> None:
+    assert old in PICKED
+    text = PICKED.replace(old, new)
+    at = SourceLine(FILE, 5, "f", "if x.max() > most:")
+    found = [one for one in alternatives(JUMP, Sources({FILE: text}), at) if isinstance(one, OfBothSides)]
+    assert [one.after[0] for one in found] == ["if torch.compiler.is_compiling() or (x.max() > most):"] * is_picked
+
+
 @pytest.mark.parametrize("ends", ["break", "continue"])
 def test_compiled_code_goes_on_where_nothing_is_left_to_change(ends: str) -> None:
     """That is for a trial to judge that sees both sides."""

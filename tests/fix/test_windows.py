@@ -176,3 +176,33 @@ def test_a_number_taken_out_is_a_tensor_in_all_that_follows() -> None:
     assert len(found) == 1
     assert ".item()" not in found[0]
     assert_alike(text, found[0], *torch.randn(3, 2, 3, 2, 4))
+
+
+RETURNED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("queue", torch.zeros(2, 8))
+        self.register_buffer("ptr", torch.zeros(1, dtype=torch.long))
+
+    def enqueue(self, keys):
+        ptr = int(self.ptr)
+        self.queue[:, ptr : ptr + 3] = keys
+        self.ptr[0] = (ptr + 3) % 6
+        return ptr
+
+    def forward(self, keys):
+        ptr = self.enqueue(keys)
+        return keys.sum() + torch.arange(ptr, ptr + keys.shape[0])
+"""
+
+
+def test_a_number_that_is_returned_stays_a_tensor_without_dimensions() -> None:
+    """What counts from it where it was called is then written by places, too."""
+    (inner,) = [one for one in others(RETURNED, ITEM, "ptr = int(") if "index_copy_" in one]
+    assert "ptr = self.ptr.clone().reshape(())\n" in inner
+    (both,) = [one for one in others(inner, ITEM, "return keys.sum()") if "(ptr + torch.arange(keys.shape[0]))" in one]
+    assert_alike(RETURNED, both, torch.randn(2, 3))

@@ -31,7 +31,7 @@ RECOMPILES = frozenset(one.value for one in CauseClass)  # kinds of targets
 NOT_DONE = "not done after"  # and how long: what is said of a run that was ended
 _LARGE = 100  # operators in a graph: of a loop, as a rule
 _IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\)(?: and .*)?:$")
-
+_ALWAYS = re.compile(r"^if \w+\.compiler\.is_compiling\(\) or ")
 _DEFERS = re.compile(r"\breorderable_logging_functions\b|\b_higher_order_ops\.print\(")
 _SAYS_LESS = re.compile(r"\bcompiler\.is_compiling\(\)|\bignore_logging_")
 _UNKNOWN = re.compile(r"\.capture_(scalar_outputs|dynamic_output_shape_ops) = True")
@@ -84,6 +84,11 @@ class Offer(Struct, frozen=True):
     def drops(self) -> bool:
         """Whether compiled code then leaves out what the program does there, such as to print."""
         return isinstance(self.edit, Lines) and _IN_EAGER.match(self.edit.title) is not None
+
+    @property
+    def is_always_taken(self) -> bool:
+        """Whether compiled code then takes a branch without asking: where its test is true, as it did before."""
+        return isinstance(self.edit, Lines) and _ALWAYS.match(self.edit.title) is not None
 
     @property
     def silences(self) -> bool:

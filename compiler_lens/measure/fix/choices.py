@@ -92,7 +92,7 @@ def leaves_less(best: Trial, helping: Iterable[Trial]) -> Iterable[Trial]:
 
 
 def compiles_more(best: Trial, helping: Iterable[Trial], *, may_be_unknown: bool = False) -> Iterable[Trial]:
-    """Yield what has more in graphs than what compiles by itself what a function calls, in no more launches.
+    """Yield what has clearly more in graphs than what compiles by itself what a function calls, in no more launches.
 
     All that still breaks there is the call of what a mark keeps out. With `may_be_unknown` also what has a setting that
     gives unknown numbers.
@@ -101,17 +101,18 @@ def compiles_more(best: Trial, helping: Iterable[Trial], *, may_be_unknown: bool
     for one in helping if compiles_inside(best.offers) else ():
         seen = one.observed
         takes = one.gives_unknown is not may_be_unknown or any(isinstance(offer.edit, Apart) for offer in one.offers)
-        is_more = has_more(seen, now)
+        is_more = seen.operators >= CLEARLY * now.operators and seen.launches <= now.launches
         is_as_good = not (seen.is_cut or seen.at_each_call) and (seen.hurts or 0) <= (now.hurts or 0)
         if is_more and is_as_good and not takes:
             yield one
 
 
 def has_more(more: Observed, fewer: Observed) -> bool:
-    """Return whether clearly more runs in graphs, in no more launches, or more in clearly fewer of them."""
-    is_more = more.operators >= CLEARLY * fewer.operators and more.launches <= fewer.launches
-    is_in_fewer = more.operators > fewer.operators and CLEARLY * more.launches <= fewer.launches
-    return is_more or is_in_fewer
+    """Return whether clearly more runs in graphs, in no more launches, or more in clearly fewer that break no more."""
+    if more.operators >= CLEARLY * fewer.operators and more.launches <= fewer.launches:
+        return True
+    breaks, others = (one.figures.graph_breaks if one.figures else 0 for one in (more, fewer))
+    return breaks <= others and more.operators > fewer.operators and CLEARLY * more.launches <= fewer.launches
 
 
 def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterable[Trial]:

@@ -57,7 +57,6 @@ from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
 
-_COMPILING = "compiler.is_compiling()"  # what compiled code is told by
 _SHOWN = 3  # lines of what a program printed last
 _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
 _PART_FOR_FIGURES = 6
@@ -449,7 +448,8 @@ class _Runs:
             one for one in best.offers if not (isinstance(one.edit, (EndApart, Apart, Inside)) or is_mark(one.edit))
         )
         places = self._places(changed)
-        return Taken(sides(places, self._texts, self._others.counted), self._others.calls)
+        counted = compared(self._others.counted, self._others.counted_calls, best.observed.others)
+        return Taken(sides(places, self._texts, counted), self._others.calls)
 
     def _unseen(self, offers: tuple[Offer, ...], known: _Others, others: OtherInputs) -> tuple[Edit, ...]:
         """Return the changes that have to be seen on both sides of their branch, and were on one alone.
@@ -793,12 +793,9 @@ def _against(others: OtherInputs, offers: Iterable[Offer]) -> OtherCall | None:
 
 def _lacks(offer: Offer, side: Sides) -> bool:
     """Return whether a branch did not go the way in which a change has compiled code go another; else either way."""
-    first = next(iter(offer.edit.after), "") if isinstance(offer.edit, Lines) else ""
-    if _COMPILING + " and " in first:
+    if offer.drops:
         return not side.true + side.other_true
-    if _COMPILING + " or " in first:
-        return not side.false + side.other_false
-    return side.is_one_sided
+    return not side.false + side.other_false if offer.is_always_taken else side.is_one_sided
 
 
 def _not_compiled(offers: Iterable[Offer], seen: Observed) -> Iterator[Edit]:

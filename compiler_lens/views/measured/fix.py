@@ -844,10 +844,14 @@ def _sides(fix: Fix) -> Iterator[Block]:
 
 
 def _is_as_it_was(one: Sides, fix: Fix) -> bool:
-    """Return whether a branch was always taken, and compiled code leaves it out: it runs what follows, as before."""
+    """Return whether compiled code then does what the program did at each call, without asking.
+
+    It leaves out a branch that was always taken, or takes one that never was.
+    """
     offers = fix.best.offers if fix.best else ()
-    places = [at.place for offer in offers if offer.drops and (at := fix.as_it_was(offer.target.at))]
-    return not one.false + one.other_false and one.at.place in places
+    here = [offer for offer in offers if (at := fix.as_it_was(offer.target.at)) and at.place == one.at.place]
+    is_left_out = any(offer.drops for offer in here) and not one.false + one.other_false
+    return is_left_out or (any(offer.is_always_taken for offer in here) and not one.true + one.other_true)
 
 
 def _not_quite_equal(seen: Observed) -> Iterator[Block]:

@@ -350,6 +350,8 @@ def _reduced(site: Site, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], t
     later = [n for n in site.loads(name) if n.lineno > (last.end_lineno or 0)]
     if len(reads) != 1 or not selections or (later and head != f"{name} = ") or site.around:
         return None
+    if not _may_reduce(site, reads[0], value):
+        return None
     asks, first, second = site.free("chosen"), site.free(f"{name}_if"), site.free(f"{name}_else")
     lines = [
         f"{asks} = {test}",
@@ -358,6 +360,16 @@ def _reduced(site: Site, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], t
         f"{head}{site.torch}.where({asks}, {first}, {second})",
     ]
     return site.rewrite(lines, _PRICE, last=last)
+
+
+def _may_reduce(site: Site, read: ast.AST, whole: ast.AST) -> bool:
+    """Return whether something that is called may make one size of any that a name has."""
+    parents, node = site.parents(), read
+    while node is not whole and node in parents:
+        node = parents[node]
+        if isinstance(node, ast.Call) and called(node) not in syntax.ELEMENTWISE:
+            return True
+    return False
 
 
 def _only_scales(one: ast.stmt, name: str) -> bool:

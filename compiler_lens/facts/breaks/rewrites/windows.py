@@ -360,4 +360,5 @@ def _is_reckoned(site: Site, node: ast.expr) -> bool:
     above = parents.get(node)
     while isinstance(above, ast.BinOp | ast.Tuple):
         above = parents.get(above)
-    return isinstance(above, ast.Return) or (isinstance(above, ast.Assign) and called(above.value) == "")
+    is_inner = isinstance(above, ast.Return) and getattr(site.function, "name", "forward") != "forward"
+    return is_inner or (isinstance(above, ast.Assign) and called(above.value) == "")
