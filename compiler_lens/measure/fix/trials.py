@@ -18,7 +18,7 @@ from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.calls_moved import with_calls_moved
 from compiler_lens.facts.measured.draws import draws_of_numpy
 from compiler_lens.facts.measured.each_call import at_each_call
-from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts, without_logging_apart
+from compiler_lens.facts.measured.edits import Apart, Edit, EndApart, Lines, Split, Texts, edited, without_logging_apart
 from compiler_lens.facts.measured.enums import compared_with_members
 from compiler_lens.facts.measured.fix import (
     Difference,
@@ -32,6 +32,7 @@ from compiler_lens.facts.measured.fix import (
     as_it_was,
     together,
 )
+from compiler_lens.facts.measured.in_place import in_place
 from compiler_lens.facts.measured.in_python import NEARLY_ALL, is_mark
 from compiler_lens.facts.measured.marked_inside import Inside, as_written, without_around
 from compiler_lens.facts.measured.marks_moved import with_marks_moved, with_marks_on_parts
@@ -56,6 +57,7 @@ from compiler_lens.measure.fix.process import LAST_STRETCH, Ended, OutOfTime, Pr
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, Results, SourceLine
+from compiler_lens.recording.source_text import Sources
 
 _SHOWN = 3  # lines of what a program printed last
 _OPEN_FLOATS = ("zf", "zuf")  # how torch names the symbols of floats: SymT.UNSPECIFIED_FLOAT, UNBACKED_FLOAT
@@ -115,6 +117,7 @@ class _Runs:
         self._number = 0
         self._expected = 0  # runs that were said to come
         self._reference = ""
+        self._base: Texts = {}  # in place of what is on disk, in each run
         self._texts: Texts = {}
         self._loaded: Texts = {}  # of the user's files that it imports, compiled or not
         self._printed: Known | None = None  # by the program as it is
@@ -138,7 +141,46 @@ class _Runs:
         self._numbers: dict[Edit, int] = {}  # of changes, in the order in which they are made
 
     def result(self) -> Fix:
-        self._tell("the program as it is")
+        ended, taken = self._begun("the program as it is")
+        first = self._seen(ended)
+        if not (first.calls or ended.outcome.error):
+            known = {**self._loaded, **_texts(ended.outcome.script, ended, self._asked.own)}
+            offers = tuple(in_place(ended.recording, self._asked.own, Sources(known)))
+            if found := self._in_place(first, ended.outcome.script, known, offers) if offers else None:
+                return found
+        return self._result(ended, taken)
+
+    def _in_place(self, first: Observed, script: str, known: Texts, offers: tuple[Offer, ...]) -> Fix | None:
+        """Go on from the program with modules compiled in place, where torch.compile's own are never called."""
+        texts: Texts | None = known
+        for offer in offers:
+            texts = edited(offer.edit, texts, script) if texts is not None else None
+        if texts is None:
+            return None
+        self._base, self._reference = texts, ""
+        ended, taken = self._begun(f"change {together(range(1, len(offers) + 1))}: {offers[0].edit.title}")
+        if ended.outcome.error or not ended.outcome.calls:
+            self._base = {}
+            return None
+        self._numbers = {offer.edit: number for number, offer in enumerate(offers, 1)}
+        found = self._result(ended, taken)
+        self._tell("the same without torch.compile")
+        eager = self._run(is_eager=True)
+        is_right = found.is_deterministic and _is_same(eager) and found.otherwise is None
+        seen = replace(found.first, results=Results.EQUAL if is_right else Results.UNKNOWN)
+        moved = Trial(offers, texts, first.figures, seen, helps=is_right, new=len(offers))
+        trials = (replace(one, offers=(*offers, *one.offers), before=first.figures) for one in found.tried)
+        best = found.best and replace(found.best, offers=(*offers, *found.best.offers), before=first.figures)
+        if best is None and is_right:
+            own = self._with_own_backend(moved)
+            best = None if isinstance(own, Refused) else moved
+            found = replace(found, own_backend=None if isinstance(own, Refused) else own)
+        found = replace(found, first=first, tried=(moved, *trials), best=best, texts=known)
+        return replace(found, folder=_folder(found.changed, self._asked.included))
+
+    def _begun(self, what: str) -> tuple[Ended, float]:
+        """Run the program, by which trials are judged, and return it with the seconds that it took."""
+        self._tell(what)
         begun = time.monotonic()
         ended = self._run()
         # Other inputs may make a program much longer: a loop as often as a number says.
@@ -154,7 +196,9 @@ class _Runs:
         if ended.outcome.is_met:
             self._processes.one_at_a_time()
         self._loaded = dict(_read(file for file in ended.outcome.loaded if self._asked.own.owns(file)))
-        ended = self._with_reference(ended)
+        return self._with_reference(ended), taken
+
+    def _result(self, ended: Ended, taken: float) -> Fix:
         is_eager = bool(ended.outcome.error)
         first = self._seen(ended)
         if not (first.offers or first.parts or first.inside or first.is_markable):
@@ -187,7 +231,7 @@ class _Runs:
             self._reference = ""
         elif not (ended.outcome.error or again.outcome.error):
             self._printed = known(reference.printed, again.printed)
-        texts = _texts(ended.outcome.script, ended, self._asked.own)
+        texts = {**_texts(ended.outcome.script, ended, self._asked.own), **self._base}
         # What is baked into compiled code by mistake shows at the second call.
         more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
         self._texts = texts
@@ -510,7 +554,7 @@ class _Runs:
 
     def _in_folder(self, name: str, texts: Texts | None, offers: tuple[Offer, ...]) -> Plan:
         folder = self._folder / name
-        served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
+        served = {os.path.realpath(file): text for file, text in (texts or self._base).items()}
         asked = self._asked
         return Plan(
             asked.program, str(folder), served, asked.steps, self._reference, self._noisy or "", self._eager,

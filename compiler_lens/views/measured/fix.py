@@ -399,7 +399,8 @@ def blocks(fix: Fix, *, is_written: bool = False, kept: str = "") -> tuple[Block
         lines = [paragraph(str(numbers[one.edit]), " ", *named_so, indent=6) for one, named_so in several]
         beneath.append((*lines, *_errors(trial.observed, fix)))
     graphs = "AOTAutograd takes" if fix.is_aot else "Dynamo captures"
-    summary = f"{plural(fix.first.calls, 'compiled call')}; ops and runs of graphs as {graphs} them"
+    calls = fix.first.calls or (fix.best.observed.calls if fix.best else 0)
+    summary = f"{plural(calls, 'compiled call')}; ops and runs of graphs as {graphs} them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
     return (
         Section("Tried", (table,), summary),
@@ -582,7 +583,9 @@ def _best(fix: Fix, numbers: Mapping[Edit, int]) -> Iterator[Block]:
         *_unrolled(best.observed),
         *_by_its_own(best.observed, fix.own_backend),
     )
-    gain = f"{_gain(best, is_cut=bool(best.observed.kept_out))}{_in_graphs(fix.first, best)}, with {same}."
+    told = filter(None, (_gain(best, is_cut=bool(best.observed.kept_out)), _in_graphs(fix.first, best)))
+    gain = f"{', '.join(told)}, with {same}."
+    gain = gain[:1].upper() + gain[1:]
     if still:
         yield paragraph(still, tone=tone)
     yield from eager_blocks(fix, best.observed)
@@ -804,8 +807,7 @@ def _gain(best: Trial, *, is_cut: bool) -> str:
         shown -= {"eager_functions"} if compiles_inside(best.offers) else set()  # by choice most are, uncounted
         shown |= {"graph_breaks"} if is_cut else set()
         figures = [(_FIGURES[n], getattr(before, n), getattr(after, n)) for n in _FIGURES if n in shown]
-        said = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures)
-        return said[:1].upper() + said[1:]
+        return ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures)
     found = [(words, getattr(after, name, 0)) for name, words in _FIGURES.items()]
     left = " and ".join(f"{number(now)} {words}" for words, now in found if now)
     return f"It does not raise any more; left are {left}" if left else "It does not raise any more"
@@ -814,12 +816,13 @@ def _gain(best: Trial, *, is_cut: bool) -> str:
 def _in_graphs(first: Observed, best: Trial) -> str:
     """Tell how many functions are Python then, which no figure counts, and what runs in graphs."""
     stay, after = left_to_python(best.offers), best.observed
-    python = f", {plural(len(stay), 'function')} left to Python" if stay else ""
+    python = f"{plural(len(stay), 'function')} left to Python" if stay else ""
     if compiles_inside(best.offers):
-        python = ", all else left to Python"
+        python = "all else left to Python"
     if first.figures is None or (first.operators == after.operators and not stay):
         return python
-    said = f"{python}, operators that run in graphs {number(first.operators)} → {number(after.operators)}"
+    operators = f"operators that run in graphs {number(first.operators)} → {number(after.operators)}"
+    said = f"{python}, {operators}" if python else operators
     if kept_from_graphs(best.offers) and after.operators < first.operators:
         said += f" ({number(round(100 * (1 - after.operators / first.operators)))} % fewer: these run eagerly then)"
     if first.launches != after.launches:

@@ -1,0 +1,93 @@
+"""A module whose own methods call it past what torch.compile made of it is compiled in place, and goes on from there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from compiler_lens.cli import main
+
+MODEL = """import torch
+
+
+class Captions(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = torch.nn.Embedding(8, 4), torch.nn.Linear(4, 8)
+
+    def forward(self, tokens):
+        return self.head(self.embed(tokens)).log_softmax(-1)
+
+    @torch.no_grad()
+    def generate(self, tokens):
+        for _ in range(3):
+            tokens = torch.cat([tokens, self(tokens)[:, -1:].argmax(-1)], 1)
+        return tokens
+
+
+torch.manual_seed(0)
+model = Captions().eval()
+model = torch.compile(model)
+print(model.generate(torch.tensor([[1, 2], [3, 4]])).tolist())
+"""
+
+
+def fixed(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict, str]:
+    Path("captions.py").write_text(text)
+    assert main(["fix", "--json", "--patch", "x.patch", "captions.py"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    return found, Path("x.patch").read_text() if Path("x.patch").exists() else ""
+
+
+@pytest.fixture(autouse=True)
+def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("model = torch.compile(model)", ["model.compile()"]),
+        (
+            'model = torch.compile(Captions().eval(), backend="eager", dynamic=True)',
+            ["model = Captions().eval()", 'model.compile(backend="eager", dynamic=True)'],
+        ),
+    ],
+)
+def test_it_is_compiled_wherever_it_is_called_from(
+    given: str, written: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, patch = fixed(MODEL.replace("model = torch.compile(model)", given), capsys)
+    added = [line[1:] for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert [line for line in added if "compile" in line or "Captions" in line][: len(written)] == written
+    assert found["best"]["results"] == "equal"
+    assert found["tried"][0]["operators"] > 0 == found["operators"]
+
+
+def test_what_breaks_in_it_then_is_mended_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    text = MODEL.replace(
+        "        return self.head(self.embed(tokens)).log_softmax(-1)",
+        "        x = self.head(self.embed(tokens))\n        if x.sum() > 0:\n            x = x * 2\n"
+        "        return x.log_softmax(-1)",
+    )
+    found, patch = fixed(text, capsys)
+    assert "+model.compile(" in patch
+    assert "torch.where(" in patch
+    assert found["best"]["after"]["graph_breaks"] == 0
+    assert found["best"]["results"] == "equal"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("print(model.gen", "print(model._orig_mod.gen"),  # it asks for what is round the module
+        ("model = torch.compile(model)", "model = torch.compile(model) if True else model"),
+        ("self(tokens)[", "self.forward(tokens)["),  # past its own calls, too
+    ],
+)
+def test_nothing_is_tried_where_that_would_not_do(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert old in MODEL
+    found, patch = fixed(MODEL.replace(old, new), capsys)
+    assert (found["best"], patch) == (None, "")
