@@ -523,19 +523,26 @@ def _uncalled(evidence: kinds.NeverCalled) -> Advice:
     if evidence.children:
         return Advice(subject, what=_elsewhere(name, evidence.children), change=_IN_CHILDREN)
     what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
+    return Advice(subject, what=what, change=_to_call(evidence))
+
+
+def _to_call(evidence: kinds.NeverCalled) -> str:
+    """What to call, or to compile, where no call goes through what torch.compile made."""
+    site = evidence.site
     change = "Call what torch.compile returned."
     if site.in_place:
         change = "Write `model = torch.compile(model)` in place of `model.compile()`, and call that."
-    if site.methods:
-        methods = ", ".join(f"`{method}`" for method in site.methods)
-        one = f"model.{site.methods[0]}"
-        change += f" Calls of its methods ({methods}) do not go through it: compile the method that you call, "
-        change += f"as by `{one} = torch.compile({one})`"
-        if evidence.calls_forward is not False:
-            called = "the forward that it calls" if evidence.calls_forward else "if it calls `self(…)`, that"
-            change += f", or {called}, by `model.forward = torch.compile(model.forward)`"
-        change += "."
-    return Advice(subject, what=what, change=change)
+    if not site.methods:
+        return change
+    methods = ", ".join(f"`{method}`" for method in site.methods)
+    one = f"model.{site.methods[0]}"
+    past = f"Calls of its methods ({methods}) do not go through it"
+    alone = f"compile the method that you call, as by `{one} = torch.compile({one})`"
+    if site.in_place or evidence.calls_forward is False:
+        return f"{change} {past}: {alone}."
+    which = "the forward that they call" if evidence.calls_forward else "the forward, if they call that"
+    forward = "`model.forward = torch.compile(model.forward)`"
+    return f"{past}: compile {which}, by {forward}, or where that is as `self(…)` by `model.compile()`. Or {alone}."
 
 
 _IN_CHILDREN = "Record in the process that calls it: with `with compiler_lens.Lens() as lens:` round its calls there."

@@ -66,6 +66,12 @@ def test_it_is_compiled_wherever_it_is_called_from(
     assert found["tried"][0]["operators"] > 0 == found["operators"]
 
 
+def test_a_forward_that_its_methods_call_is_compiled_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    found, patch = fixed(MODEL.replace("self(tokens)[", "self.forward(tokens)["), capsys)
+    assert "+model.forward = torch.compile(model.forward" in patch
+    assert found["best"]["results"] == "equal"
+
+
 def test_what_breaks_in_it_then_is_mended_as_well(capsys: pytest.CaptureFixture[str]) -> None:
     text = MODEL.replace(
         "        return self.head(self.embed(tokens)).log_softmax(-1)",
@@ -84,7 +90,6 @@ def test_what_breaks_in_it_then_is_mended_as_well(capsys: pytest.CaptureFixture[
     [
         ("print(model.gen", "print(model._orig_mod.gen"),  # it asks for what is round the module
         ("model = torch.compile(model)", "model = torch.compile(model) if True else model"),
-        ("self(tokens)[", "self.forward(tokens)["),  # past its own calls, too
     ],
 )
 def test_nothing_is_tried_where_that_would_not_do(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -301,3 +301,11 @@ def test_where_one_part_cannot_be_told_at_its_call_all_are_told_at_once() -> Non
     first, *others = observed(recording, Ownership()).told_ahead
     assert [one.code.split("\n")[0] for one in first] == ['net = torch.compile(Net(), backend="eager", dynamic=True)']
     assert len(others) == 1
+
+
+def test_sizes_that_never_change_stay_as_they_are_where_an_int_became_open() -> None:
+    """Kernels for any size are often slower, and one recompile is how torch learns that an int varies."""
+    text = dedent(INT).lstrip().replace(", dynamic=False", "")
+    _, recording = ran(text)
+    assert len(recording.recompiles) == 1
+    assert not observed(recording, Ownership()).told_ahead

@@ -96,7 +96,7 @@ def test_what_is_compiled_and_never_called_is_named_with_its_line_and_what_bypas
     assert findings(lens) == [("never-called", here)]
     shown = screen(lens)
     assert "gives `Language` to torch.compile, and no call of what that made entered the compiler" in shown
-    assert "Calls of its methods (`generate`) do not go through it" in shown
+    assert "Calls of its methods (`generate`) do not go through it: compile the forward, if they call that" in shown
 
     with Lens(strict=True) as lens:  # what it advises
         model = Language()
@@ -159,7 +159,7 @@ def test_forward_is_advised_only_where_a_method_calls_it() -> None:
     assert ["model.forward" in told[made] for made in (Encoder, Language)] == [False, True]
     with Lens(strict=True) as lens:  # without a text it is said under its condition
         torch.compile(Encoder(), backend="aot_eager").encode(X)
-    assert "or if it calls `self(…)`, that, by `model.forward" in " ".join(screen(lens).split())
+    assert "compile the forward, if they call that, by `model.forward" in " ".join(screen(lens).split())
 
 
 def test_in_place_the_advice_is_what_can_be_done_and_names_no_method_of_torchs() -> None:

@@ -1,13 +1,14 @@
 """A module of which only methods beside what torch.compile made of it are called: it is compiled in place.
 
 `model = torch.compile(model)` is a module round another, and `model.generate(…)` a method of that other one, which
-calls itself and not what is round it. `model.compile()` compiles its own calls, wherever they come from.
+calls itself and not what is round it. `model.compile()` compiles its own calls, wherever they come from; where its
+methods call `self.forward(…)`, that is compiled: `model.forward = torch.compile(model.forward)`.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -35,15 +36,17 @@ def in_place(recording: Recording, own: Ownership, known: Sources) -> Iterator[O
         own: what is the user's.
         known: the user's files: a recording has none of which nothing was compiled.
     """
-    if any(word in text for text in known.texts.values() for word in _OF_ITS_WRAPPER):
+    texts = known.texts.values()
+    if any(word in text for text in texts for word in _OF_ITS_WRAPPER):
         return
+    is_forward = any("self.forward(" in text for text in texts)
     for one in recording.sites:
         at = one.place
         if at and one.module and not (one.in_place or one.is_disabled) and own.owns(at.file):
-            yield from _compiled_in_place(at, known.texts.get(at.file, ""))
+            yield from _compiled_in_place(at, known.texts.get(at.file, ""), is_forward=is_forward)
 
 
-def _compiled_in_place(at: SourceLine, text: str) -> Iterator[Offer]:
+def _compiled_in_place(at: SourceLine, text: str, *, is_forward: bool) -> Iterator[Offer]:
     tree = parsed(text)
     here = (n for n in ast.walk(tree) if isinstance(n, ast.Assign) and n.lineno == at.line) if tree else ()
     for one in here:
@@ -55,13 +58,10 @@ def _compiled_in_place(at: SourceLine, text: str) -> Iterator[Offer]:
         line = lines[at.line - 1].strip()
         is_whole = line.startswith(f"{ast.unparse(target)} =") and one.lineno == one.end_lineno and ";" not in line
         if name and called(call) == "compile" and is_whole:
-            after = tuple(_lines(text, name, given, words))
+            begin = [] if dotted(given) == name else [f"{name} = {ast.get_source_segment(text, given)}"]
+            told = [found for one in words if (found := ast.get_source_segment(text, one))]
+            whole = f"{name}.compile({', '.join(told)})"
+            forward = f"{name}.forward = {dotted(call.func)}({', '.join([f'{name}.forward', *told])})"
+            after = (*begin, forward if is_forward else whole)
             edit = Lines(at.file, at.line, (line,), after)
             yield Offer(Target(replace(at, code=line), _KIND), edit, _PRICE.format(name=name))
-
-
-def _lines(text: str, name: str, given: ast.expr, words: Sequence[ast.keyword]) -> Iterator[str]:
-    if dotted(given) != name:
-        yield f"{name} = {ast.get_source_segment(text, given)}"
-    told = ", ".join(filter(None, (ast.get_source_segment(text, one) for one in words)))
-    yield f"{name}.compile({told})"

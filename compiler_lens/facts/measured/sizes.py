@@ -69,10 +69,14 @@ class _Size(Struct, frozen=True):
 def told_ahead(causes: Sequence[RecompileCause], recording: Recording, own: Ownership) -> Iterator[tuple[Told, ...]]:
     """Yield ways to tell torch before the first call of all that became open as it saw another value, as expected.
 
-    First at the calls, if sizes of what all of these give are known; or else where torch.compile is called.
+    First at the calls, if sizes of what all of these give are known; or else where torch.compile is called. Not where
+    ints alone became open: sizes that never change would be open with them, and kernels for any size are often slower.
     """
     known = sources(recording)
-    frames = {_frame(change.recompile.compile_id) for cause in causes if cause.benign for change in cause.changes}
+    expected = [cause for cause in causes if cause.benign]
+    if not any(cause.cause in _OF_SIZES for cause in expected):
+        return
+    frames = {_frame(change.recompile.compile_id) for cause in expected for change in cause.changes}
     first = [one for one in recording.compilations if not one.compile_id.recompile]
     compiled = [one for one in first if _frame(one.compile_id) in frames]
     at_calls: dict[tuple[str, int], Told] = {}
