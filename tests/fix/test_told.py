@@ -20,6 +20,7 @@ from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.program import described
 from compiler_lens.recording.model import Figures, Recording, Results, SourceLine
 from compiler_lens.render.console import fix_report
+from compiler_lens.views.measured.fix import _without_remark
 
 FILE = "/home/user/app/user_model.py"
 TEXT = """
@@ -226,3 +227,15 @@ def test_of_a_function_in_parts_a_line_that_was_rewritten_is_not_to_be_mended(us
         shown = " ".join(fix_report(Fix(first, (trial,), trial, texts={FILE: TEXT}), width=200).split())
         assert ("Left to Python, so no graph breaks there any more" in shown) is is_told
         assert "1 function left to Python, operators that run in graphs 0 → 9, runs of graphs 0 → 3" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("net = torch.compile(net, dynamic=True)  # three calls a step", "net = torch.compile(net, dynamic=True)"),
+        ('print("a  # b")', 'print("a  # b")'),
+        ("print('a  # b')", "print('a  # b')"),
+    ],
+)
+def test_a_change_is_named_without_the_users_remark(line: str, title: str) -> None:
+    assert _without_remark(line) == title

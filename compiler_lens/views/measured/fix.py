@@ -437,8 +437,16 @@ def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
         ends = " .(" if isinstance(offer.edit, Setting) else " ("
         begin = max(map(common.replace("()", "--").rfind, ends)) + 1
         first, *rest = (line.strip() for line in offer.code.splitlines())
-        titles[offer.edit] = one_line(f"…{code[begin:]}" if begin else first + (" …" if rest else ""), _LONGEST)
+        whole = _without_remark(first) + (" …" if rest else "")
+        titles[offer.edit] = one_line(f"…{code[begin:]}" if begin else whole, _LONGEST)
     return titles
+
+
+def _without_remark(line: str) -> str:
+    """A line of code without the user's remark at its end."""
+    code, _, _ = line.partition("  # ")
+    is_in_text = code.count('"') % 2 or code.count("'") % 2
+    return line if is_in_text else code
 
 
 def _common(one: str, other: str) -> int:
