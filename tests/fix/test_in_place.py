@@ -66,8 +66,10 @@ def test_it_is_compiled_wherever_it_is_called_from(
     assert found["tried"][0]["operators"] > 0 == found["operators"]
 
 
-def test_a_forward_that_its_methods_call_is_compiled_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    found, patch = fixed(MODEL.replace("self(tokens)[", "self.forward(tokens)["), capsys)
+@pytest.mark.parametrize("given", ["model = torch.compile(model)", "model.compile()"])
+def test_a_forward_that_its_methods_call_is_compiled_itself(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = MODEL.replace("self(tokens)[", "self.forward(tokens)[").replace("model = torch.compile(model)", given)
+    found, patch = fixed(text, capsys)
     assert "+model.forward = torch.compile(model.forward" in patch
     assert found["best"]["results"] == "equal"
 

@@ -42,26 +42,36 @@ def in_place(recording: Recording, own: Ownership, known: Sources) -> Iterator[O
     is_forward = any("self.forward(" in text for text in texts)
     for one in recording.sites:
         at = one.place
-        if at and one.module and not (one.in_place or one.is_disabled) and own.owns(at.file):
+        if at and one.module and not one.is_disabled and own.owns(at.file):
             yield from _compiled_in_place(at, known.texts.get(at.file, ""), is_forward=is_forward)
 
 
 def _compiled_in_place(at: SourceLine, text: str, *, is_forward: bool) -> Iterator[Offer]:
     tree = parsed(text)
-    here = (n for n in ast.walk(tree) if isinstance(n, ast.Assign) and n.lineno == at.line) if tree else ()
+    here = (n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno == at.line) if tree else ()
     for one in here:
         match one:
             case ast.Assign(targets=[target], value=ast.Call(args=[given], keywords=words) as call):
-                name, lines = dotted(target), text.split("\n")
+                name, torch = dotted(target), dotted(call.func)
+                begin = [] if dotted(given) == name else [f"{name} = {ast.get_source_segment(text, given)}"]
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=module), args=[], keywords=words) as call) if (
+                is_forward
+            ):
+                name, torch, begin = dotted(module), _compile_of(tree), list[str]()
             case _:
                 continue
-        line = lines[at.line - 1].strip()
-        is_whole = line.startswith(f"{ast.unparse(target)} =") and one.lineno == one.end_lineno and ";" not in line
-        if name and called(call) == "compile" and is_whole:
-            begin = [] if dotted(given) == name else [f"{name} = {ast.get_source_segment(text, given)}"]
-            told = [found for one in words if (found := ast.get_source_segment(text, one))]
+        line = text.split("\n")[at.line - 1].strip()
+        is_whole = line.startswith(name) and one.lineno == one.end_lineno and ";" not in line
+        if name and torch and called(call) == "compile" and is_whole:
+            told = [found for word in words if (found := ast.get_source_segment(text, word))]
             whole = f"{name}.compile({', '.join(told)})"
-            forward = f"{name}.forward = {dotted(call.func)}({', '.join([f'{name}.forward', *told])})"
-            after = (*begin, forward if is_forward else whole)
-            edit = Lines(at.file, at.line, (line,), after)
+            forward = f"{name}.forward = {torch}({', '.join([f'{name}.forward', *told])})"
+            edit = Lines(at.file, at.line, (line,), (*begin, forward if is_forward else whole))
             yield Offer(Target(replace(at, code=line), _KIND), edit, _PRICE.format(name=name))
+
+
+def _compile_of(tree: ast.Module | None) -> str:
+    """Return what a file calls torch.compile; empty where it does not import torch."""
+    imports = [one for one in (tree.body if tree else ()) if isinstance(one, ast.Import)]
+    names = [alias.asname or alias.name for one in imports for alias in one.names if alias.name == "torch"]
+    return f"{names[0]}.compile" if names else ""

@@ -485,7 +485,8 @@ class Search:
         """Compile by itself what does compile, and not what calls it, on top of what mends lines where they stand."""
         before = best.observed if best else self._first.observed
         if not (before.is_cut or before.kept_out):
-            return False
+            state = self._states.get(best.offers) if best and compiles_inside(best.offers) else None
+            return state is not None and self._with_less_inside(state)
         begin = self._state_with(tuple(one for one in best.offers if not one.is_last_resort)) if best else None
         states = (self._first,) if begin is None else (begin, self._first)
         for state, offers in [(begun, way) for begun in states for way in begun.observed.ways_inside]:
