@@ -98,3 +98,29 @@ def test_nothing_is_tried_where_that_would_not_do(old: str, new: str, capsys: py
     assert old in MODEL
     found, patch = fixed(MODEL.replace(old, new), capsys)
     assert (found["best"], patch) == (None, "")
+
+
+BESIDE = MODEL.replace("print(model.gen", "print(model(torch.tensor([[5, 6]])).sum().item())\nprint(model.gen").replace(
+    "self(tokens)[", "(self.head(self.embed(tokens)) * 2)["
+)
+
+
+def test_a_method_that_goes_past_what_is_compiled_is_compiled_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is wrong with what is compiled: that the method is not, no figure says."""
+    found, patch = fixed(BESIDE, capsys)
+    assert "+model.generate = torch.compile(model.generate)\n" in patch
+    assert found["best"]["results"] == "equal"
+    assert found["tried"][-1]["operators"] > found["operators"] > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("print(model.generate(torch.tensor([[1, 2], [3, 4]])).tolist())\n", ""),  # nobody calls it
+        ("for _ in range(3):", "for _ in tokens[:, 0].tolist():"),  # it would break a graph
+    ],
+)
+def test_a_method_that_is_no_gain_stays(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert old in BESIDE
+    found, patch = fixed(BESIDE.replace(old, new), capsys)
+    assert (found["best"], patch) == (None, "")

@@ -50,8 +50,10 @@ class Lines(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The change in a few words of code: its first line, and of a mark also which function has it."""
-        first, *others = [line.strip() for line in self.after if line.strip()] or [""]
+        """The change in a few words of code: its first new line, and of a mark also which function has it."""
+        lines = [line.strip() for line in self.after if line.strip()] or [""]
+        new = next((n for n, line in enumerate(lines) if line not in map(str.strip, self.before)), 0)
+        first, *others = lines[new:]
         marked = next(filter(None, map(_MARKED.match, others)), None) if first.startswith("@") else None
         return f"{first} def {marked['name']}" if marked else first
 

@@ -26,6 +26,7 @@ _PRICE = (
     "`{name}` is the module itself from now on, whose calls are compiled wherever they come from, also from its own"
     " methods"
 )
+_PAST = "{past} went past what torch.compile made of `{name}`, and ran eagerly, which no figure of the program counts"
 
 
 def in_place(recording: Recording, own: Ownership, known: Sources) -> Iterator[Offer]:
@@ -68,6 +69,38 @@ def _compiled_in_place(at: SourceLine, text: str, *, is_forward: bool) -> Iterat
             forward = f"{name}.forward = {torch}({', '.join([f'{name}.forward', *told])})"
             edit = Lines(at.file, at.line, (line,), (*begin, forward if is_forward else whole))
             yield Offer(Target(replace(at, code=line), _KIND), edit, _PRICE.format(name=name))
+
+
+def beside(recording: Recording, own: Ownership, known: Sources) -> Iterator[Offer]:
+    """Yield what compiles a method of a module as well, which the user's files call past what torch.compile made of it.
+
+    Arguments are those above.
+    """
+    for one in recording.sites:
+        at = one.place
+        if at is None or not one.methods or one.in_place or one.is_disabled or not own.owns(at.file):
+            continue
+        text = known.texts.get(at.file, "")
+        tree = parsed(text)
+        assigned = [n for n in ast.walk(tree) if isinstance(n, ast.Assign) and n.lineno == at.line] if tree else []
+        match assigned:
+            case [ast.Assign(targets=[target], value=ast.Call(keywords=words) as call) as line]:
+                name, torch = dotted(target), dotted(call.func)
+            case _:
+                continue
+        methods = [method for method in one.methods if name and _calls(tree, f"{name}.{method}")]
+        if methods and called(call) == "compile" and line.lineno == line.end_lineno:
+            told = [found for word in words if (found := ast.get_source_segment(text, word))]
+            whole = text.split("\n")[at.line - 1].strip()
+            made = [f"{name}.{it} = {torch}({', '.join([f'{name}.{it}', *told])})" for it in methods]
+            edit = Lines(at.file, at.line, (whole,), (whole, *made))
+            past = " and ".join(f"`{name}.{method}(…)`" for method in methods)
+            yield Offer(Target(replace(at, code=whole), _KIND), edit, _PAST.format(past=past, name=name))
+
+
+def _calls(tree: ast.Module | None, name: str) -> bool:
+    """Return whether a file calls a function by a dotted name."""
+    return tree is not None and any(isinstance(n, ast.Call) and dotted(n.func) == name for n in ast.walk(tree))
 
 
 def _compile_of(tree: ast.Module | None) -> str:

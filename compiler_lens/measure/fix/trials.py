@@ -32,7 +32,7 @@ from compiler_lens.facts.measured.fix import (
     as_it_was,
     together,
 )
-from compiler_lens.facts.measured.in_place import in_place
+from compiler_lens.facts.measured.in_place import beside, in_place
 from compiler_lens.facts.measured.in_python import NEARLY_ALL, is_mark
 from compiler_lens.facts.measured.marked_inside import Inside, as_written, without_around
 from compiler_lens.facts.measured.marks_moved import with_marks_moved, with_marks_on_parts
@@ -148,7 +148,38 @@ class _Runs:
             offers = tuple(in_place(ended.recording, self._asked.own, Sources(known)))
             if found := self._in_place(first, ended.outcome.script, known, offers) if offers else None:
                 return found
-        return self._result(ended, taken)
+        return self._with_methods(self._result(ended, taken), ended)
+
+    def _with_methods(self, found: Fix, as_it_is: Ended) -> Fix:
+        """Compile methods as well that are called past what torch.compile made of their module, where they compile."""
+        known = {**self._loaded, **_texts(as_it_is.outcome.script, as_it_is, self._asked.own)}
+        offers = tuple(beside(as_it_is.recording, self._asked.own, Sources(known)))
+        if not offers or found.is_unfinished or found.otherwise or not found.is_deterministic or self._asked.steps:
+            return found
+        best = found.best
+        texts: Texts = {**known, **(best.texts if best else {})}
+        for offer in offers:
+            texts = edited(offer.edit, texts, as_it_is.outcome.script) or texts
+        every, self._reference = (*(best.offers if best else ()), *offers), ""
+        try:
+            self._tell_of(every, "which is compared with itself without torch.compile")
+            plan = self._plan(texts, every)
+            ended = self._processes.run(plan, self._longest)
+            self._reference = str(plan.at / RESULTS)
+            seen, before = self._seen(ended), best.observed if best else found.first
+            eager = self._processes.run(replace(self._plan(texts, every), is_eager=True), self._longest)
+            is_right = not (ended.outcome.error or eager.outcome.error) and _is_same(eager)
+            helps = is_right and seen.cost <= before.cost and seen.operators > before.operators
+            seen = replace(seen, results=Results.EQUAL if is_right else seen.results)
+            made = Trial(every, texts, found.first.figures, seen, helps=helps, new=len(offers))
+            own = self._with_own_backend(made) if helps else None
+        except OutOfTime:
+            return found
+        found = replace(found, tried=(*found.tried, made))
+        if not helps or isinstance(own, Refused):
+            return found
+        found = replace(found, best=made, texts=known, own_backend=own)
+        return replace(found, folder=_folder(found.changed, self._asked.included))
 
     def _in_place(self, first: Observed, script: str, known: Texts, offers: tuple[Offer, ...]) -> Fix | None:
         """Go on from the program with modules compiled in place, where torch.compile's own are never called."""

@@ -436,8 +436,8 @@ def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
         # A setting is known by its last name; of code, what stands after a dot is no name by itself.
         ends = " .(" if isinstance(offer.edit, Setting) else " ("
         begin = max(map(common.replace("()", "--").rfind, ends)) + 1
-        first, *rest = (line.strip() for line in offer.code.splitlines())
-        whole = _without_remark(first) + (" …" if rest else "")
+        is_more = len([line for line in offer.code.splitlines() if line.strip()]) > 1
+        whole = _without_remark(offer.edit.title) + (" …" if is_more else "")
         titles[offer.edit] = one_line(f"…{code[begin:]}" if begin else whole, _LONGEST)
     return titles
 
