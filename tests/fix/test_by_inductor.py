@@ -13,12 +13,10 @@ import torch
 
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.fix import Difference
-from compiler_lens.measure.fix.plan import ALL, Outcome, Plan, Program
-from compiler_lens.measure.fix.process import Ended
+from compiler_lens.measure.fix.plan import ALL
 from compiler_lens.measure.fix.results import Keeper, Kept, roughly_compared
 from compiler_lens.measure.fix.running import _USED, _caches
-from compiler_lens.measure.fix.trials import Asked, _Runs
-from compiler_lens.recording.model import Recording, Results
+from compiler_lens.recording.model import Results
 
 # Inductor 2.13 makes `addmm` without `alpha` of these two, on a CPU.
 PROGRAM = """\
@@ -150,24 +148,6 @@ def test_a_run_has_caches_that_no_ended_run_wrote_to(tmp_path: Path) -> None:
     assert first != second
     (second / _USED).rmdir()
     assert _caches(tmp_path) == second
-
-
-@pytest.mark.parametrize(("is_cured", "error"), [(True, ""), (False, "it raises")])
-def test_what_raises_runs_once_more_with_empty_caches(tmp_path: Path, is_cured: bool, error: str) -> None:
-    """What torch finds there may be for other parameters (2.11: their strides)."""
-    ran: list[Plan] = []
-
-    class Processes:
-        def run(self, plan: Plan, _longest: float) -> Ended:
-            ran.append(plan)
-            is_well = plan.has_new_caches and is_cured
-            return Ended(Outcome(error="" if is_well else "it raises"), Recording())
-
-    runs = _Runs(Asked(Program("train.py")), Processes(), tmp_path, lambda _: None)  # type: ignore[arg-type]
-    assert runs._by_its_own(runs._plan(), 60).outcome.error == error
-    assert [one.has_new_caches for one in ran] == [False, True]
-    assert all(one.has_own_backend for one in ran)
-    assert ran[0].folder != ran[1].folder
 
 
 def test_arrays_are_compared_by_their_elements() -> None:

@@ -51,7 +51,6 @@ class Plan(Struct, frozen=True):
     is_aot: bool = False  # AOTAutograd traces what Dynamo captured
     is_aot_of_floats: bool = False  # it does so of graphs that are given a number that Dynamo left open
     has_own_backend: bool = False  # the program's own backend compiles it
-    has_new_caches: bool = False  # torch's caches of code are empty for it
     is_rough: bool = False  # what differs no more than rounding may make of it is the same
     is_kept: bool = False  # leave what is computed, also where it is compared, if it differs
     observe: frozenset[str] = (

@@ -67,7 +67,7 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         backend = graphs.aot_eager if plan.is_aot else captured
         stack.enter_context(torch.compiler.set_stance(stance, force_backend=None if is_own else backend))
         stack.enter_context(guards_untimed())
-        caches = _caches(plan.at if plan.has_new_caches else plan.at.parent) if plan.has_own_backend else None
+        caches = _caches(plan.at.parent) if plan.has_own_backend else None
         if caches:
             stack.enter_context(settings.inductor_draws_as_eager())
             stack.enter_context(settings.caches_in(caches))

@@ -173,7 +173,7 @@ class _Runs:
             seen = replace(seen, results=Results.EQUAL if is_right else seen.results)
             made = Trial(every, texts, found.first.figures, seen, helps=helps, new=len(offers))
             own = self._with_own_backend(made) if helps else None
-        except OutOfTime:
+        except (KeyboardInterrupt, OutOfTime):
             return found
         found = replace(found, tried=(*found.tried, made))
         if not helps or isinstance(own, Refused):
@@ -455,7 +455,7 @@ class _Runs:
         """
         self._tell_of(best.offers, "with Inductor")
         self._begin_by_its_own(best)
-        ended = self._by_its_own(self._plan(best.texts, best.offers), longest)
+        ended = self._processes.run(replace(self._plan(best.texts, best.offers), **_BY_ITS_OWN), longest)
         names = _backends(ended) or known.names
         if ended.is_late:
             return replace(known, names=names, because=NotCompiledBecause.LATE)
@@ -479,7 +479,7 @@ class _Runs:
         """Return what the program as it is does with its own backend."""
         if self._as_it_is is None:
             self._tell("the program as it is, with its own backend")
-            self._as_it_is = self._by_its_own(self._plan(), _OWN_BACKEND).outcome
+            self._as_it_is = self._processes.run(replace(self._plan(), **_BY_ITS_OWN), _OWN_BACKEND).outcome
         return self._as_it_is
 
     def _is_of_rounding(self) -> bool:
@@ -505,19 +505,7 @@ class _Runs:
         """Run with the program's own backend, also for other inputs where these were tried without a change."""
         if self._others is not None and not self._others.untried:
             plan = self._with_others(self._others, plan, is_aot=plan.is_aot)
-        return self._by_its_own(plan, longest)
-
-    def _by_its_own(self, plan: Plan, longest: float) -> Ended:
-        """Run with the program's own backend; once more without what others left in torch's caches, where it raises.
-
-        Torch 2.11 takes code from them that was compiled for parameters of other strides, which then refuses its own.
-        """
-        ended = self._processes.run(replace(plan, **_BY_ITS_OWN), longest)
-        if not ended.outcome.error or ended.is_late:
-            return ended
-        self._number += 1
-        again = replace(plan, **_BY_ITS_OWN, folder=str(self._folder / str(self._number)), has_new_caches=True)
-        return self._processes.run(again, longest)
+        return self._processes.run(replace(plan, **_BY_ITS_OWN), longest)
 
     def _others_by_its_own(self, others: OtherInputs) -> OtherInputs:
         """Return what the program's own backend makes of other inputs, but for what is so without the changes, too."""
