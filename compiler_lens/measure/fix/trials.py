@@ -7,6 +7,7 @@ import tempfile
 import time
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -188,24 +189,33 @@ class _Runs:
             texts = edited(offer.edit, texts, script) if texts is not None else None
         if texts is None:
             return None
+        as_it_was = self._reference, self._longest, self._loaded, self._is_for_inductor, self._is_aot
         self._base, self._reference = texts, ""
-        ended, taken = self._begun(f"change {together(range(1, len(offers) + 1))}: {offers[0].edit.title}")
-        if ended.outcome.error or not ended.outcome.calls:
+        begun: tuple[Ended, float] | None = None
+        with suppress(UsageError):  # it is late, say
+            begun = self._begun(f"change {together(range(1, len(offers) + 1))}: {offers[0].edit.title}")
+        if begun is None or begun[0].outcome.error or not begun[0].outcome.calls:
             self._base = {}
+            self._reference, self._longest, self._loaded, self._is_for_inductor, self._is_aot = as_it_was
             return None
         self._numbers = {offer.edit: number for number, offer in enumerate(offers, 1)}
-        found = self._result(ended, taken)
-        self._tell("the same without torch.compile")
-        eager = self._run(is_eager=True)
-        is_right = found.is_deterministic and _is_same(eager) and found.otherwise is None
+        found = self._result(*begun)
+        moved = Trial(offers, texts, first.figures, found.first, helps=True, new=len(offers))
+        own: OwnBackend | Refused | None = None
+        try:
+            self._tell("the same without torch.compile")
+            is_right = _is_same(self._run(is_eager=True)) and found.is_deterministic and found.otherwise is None
+            if is_right and found.best is None:
+                own = self._with_own_backend(moved)
+        except (KeyboardInterrupt, OutOfTime):
+            is_right = False
+        is_right = is_right and not isinstance(own, Refused)
         seen = replace(found.first, results=Results.EQUAL if is_right else Results.UNKNOWN)
-        moved = Trial(offers, texts, first.figures, seen, helps=is_right, new=len(offers))
+        moved = replace(moved, observed=seen, helps=is_right)
         trials = (replace(one, offers=(*offers, *one.offers), before=first.figures) for one in found.tried)
         best = found.best and replace(found.best, offers=(*offers, *found.best.offers), before=first.figures)
-        if best is None and is_right:
-            own = self._with_own_backend(moved)
-            best = None if isinstance(own, Refused) else moved
-            found = replace(found, own_backend=None if isinstance(own, Refused) else own)
+        if best is None and is_right and not isinstance(own, Refused):
+            best, found = moved, replace(found, own_backend=own)
         found = replace(found, first=first, tried=(moved, *trials), best=best, texts=known)
         return replace(found, folder=_folder(found.changed, self._asked.included))
 
