@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from compiler_lens import Lens
 from compiler_lens.facts.measured.edits import Apart, EndApart, Lines, Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
+from compiler_lens.facts.measured.marked_inside import Inside
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.measured.time_for_all import enough_for_all
 from compiler_lens.facts.program.ownership import Ownership
@@ -61,6 +62,9 @@ def _(x):
 
 def doubled(x):
     return twice(x) + 1
+
+def labelled(x, label):
+    return x * len(label)
 """
 
 
@@ -239,3 +243,29 @@ def test_of_a_function_in_parts_a_line_that_was_rewritten_is_not_to_be_mended(us
 )
 def test_a_change_is_named_without_the_users_remark(line: str, title: str) -> None:
     assert _without_remark(line) == title
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_what_is_compiled_again_no_more_as_it_is_python_is_told_with_what_to_do(
+    user: ModuleType, *, is_compiled: bool
+) -> None:
+    def program() -> None:
+        step = torch.compile(user.labelled, backend="eager")
+        for label in ("a", "bb", "ccc"):
+            step(torch.ones(2), label)
+
+    first = replace(observed(recorded(program), Ownership()), calls=3)
+    (line,) = {target.at for target in first.targets if target.at}
+    inside = Inside(FILE, "labelled", ((FILE, "doubled"),), "", FILE, "torch.compile(labelled)")
+    offer = Offer(Target(line, "string"), inside, keeps_computed=True, is_last_resort=True, is_final=True)
+    targets = first.targets if is_compiled else ()
+    after = replace(
+        first, figures=Figures(0, 0, 0), targets=targets, findings=(), results=Results.EQUAL, operators=9, launches=3
+    )
+    trial = Trial((offer,), {FILE: TEXT}, first.figures, after, helps=True)
+    shown = " ".join(fix_report(Fix(first, (trial,), trial, texts={FILE: TEXT}), width=200).split())
+    told = "Left to Python, so no graph breaks there, and nothing is compiled again, any more"
+    assert (told in shown) is not is_compiled
+    assert ("user_model.py:41 return x * len(label) label changed (string): 'a' → 'bb' → 'ccc'." in shown) is (
+        not is_compiled
+    )

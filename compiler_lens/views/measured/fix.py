@@ -36,7 +36,7 @@ from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Figures, Results, SourceLine
 from compiler_lens.views import steps, words
-from compiler_lens.views.advice import advice, changed
+from compiler_lens.views.advice import advice, changed, sentence
 from compiler_lens.views.document import (
     Block,
     Column,
@@ -620,9 +620,12 @@ def _left_to_python(fix: Fix, best: Trial) -> Iterator[Block]:
         at = card.place if isinstance(card, BreakCard) else None
         if at and _is_there(at, best) and any(_stays(at, offer, best.observed) for offer in kept):
             found.setdefault(at, advice(finding).change)
+    recompiled = dict(_recompiled_no_more(fix, best))
+    found = {**recompiled, **found}
     if found:
         yield Gap()
-        yield paragraph("Left to Python, so no graph breaks there any more; to have more compiled, mend by hand:")
+        which = "no graph breaks there, and nothing is compiled again," if recompiled else "no graph breaks there"
+        yield paragraph(f"Left to Python, so {which} any more; to have more compiled, mend by hand:")
     refused = {
         one.last[-1].target.at for one in fix.tried if one.observed.error or one.observed.results is Results.DIFFER
     }
@@ -634,6 +637,16 @@ def _left_to_python(fix: Fix, best: Trial) -> Iterator[Block]:
             yield paragraph(*coded(change), indent=6, limit=3)
     if len(found) > _LEFT_TO_PYTHON:
         yield line(quiet(f"… {plural(len(found) - _LEFT_TO_PYTHON, 'more line')}"), indent=2)
+
+
+def _recompiled_no_more(fix: Fix, best: Trial) -> Iterator[tuple[SourceLine, str]]:
+    """Yield the lines for which code was compiled again that is not compiled any more, and what to do there."""
+    kept = [offer for offer in best.offers if isinstance(offer.edit, Inside)]
+    reports = [one.evidence for one in fix.first.findings if isinstance(one.evidence, RecompileReport)]
+    for one in (one for report in reports for one in report.causes if not one.benign):
+        at = one.line
+        if at and _is_there(at, best) and any(_stays(at, offer, best.observed) for offer in kept):
+            yield at, f"{sentence(changed(one))} {one.fix.change}"
 
 
 def _is_there(at: SourceLine, best: Trial) -> bool:
