@@ -139,7 +139,8 @@ def test_fix_ends_the_recompiles_of_each_key(
     assert main(["fix", "--json", "--own-inputs", "model.py"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert found["best"]["before"]["eager_functions"] == 1
-    assert found["best"]["after"] == {"graph_breaks": 0, "recompiles": 0, "eager_functions": 0}
+    # One recompile is how torch learns that `start` varies.
+    assert found["best"]["after"] == {"graph_breaks": 0, "recompiles": 1, "eager_functions": 0}
     assert found["best"]["results"] == "equal"
     assert "keeps nothing in `TABLES`; it does not read any more what is there" in found["tried"][0]["price"]
 

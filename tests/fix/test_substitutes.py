@@ -65,7 +65,7 @@ def test_no_break_is_left_and_results_are_the_same(
     assert best, [(one["offer"][:40], one["results"], one["difference"], one["error"]) for one in found["tried"]]
     assert best["before"]["graph_breaks"] > best["after"]["graph_breaks"] == 0
     assert best["results"] == "equal"
-    assert best["offers"][0].startswith("@torch.compiler.substitute_in_graph(")
+    assert any(one.startswith("@torch.compiler.substitute_in_graph(") for one in best["offers"])
 
 
 @pytest.mark.parametrize(("text", "name"), [(TEXT, "bisect_left"), (RIGHT, "bisect_right")])

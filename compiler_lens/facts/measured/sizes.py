@@ -42,7 +42,8 @@ def told_sizes(cause: RecompileCause, recording: Recording, own: Ownership) -> I
     """
     first = cause.changes[0].recompile.compile_id
     compilation = next((one for one in recording.compilations if one.compile_id == first), None)
-    is_open = cause.cause in _OF_SIZES or cause.cause is CauseClass.INT_ARGUMENT
+    # An int that a graph break hands over is gone with the break.
+    is_open = cause.cause in _OF_SIZES or (cause.cause is CauseClass.INT_ARGUMENT and not cause.follows)
     if cause.pinned or not is_open or compilation is None or compilation.definition is None:
         return
     known = sources(recording)
