@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from types import FunctionType
 from typing import Any
 
 from compiler_lens.capture import sources
@@ -34,7 +35,7 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
         "function": chain[-1].__qualname__.replace("<locals>.", ""),
         "defined": {"file": code.co_filename, "line": code.co_firstlineno},
         "module": "" if module is None else type(module).__name__,
-        "methods": [] if module is None else asked.other_methods(module, sources.is_kept)[:_METHODS],
+        "methods": [] if module is None else asked.other_methods(module, _is_authors)[:_METHODS],
         "in_place": in_place,
         "is_dropped": not in_place and asker is not None and asked.is_dropped(asker),
         "is_disabled": asked.is_disabled(),
@@ -43,6 +44,11 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
         "line": at.line,
     }
     tap.note_once("lens.compile_site", facts, owner_of(backend), waits=True)  # for the first call
+
+
+def _is_authors(method: FunctionType) -> bool:
+    """Whether a method is of somebody's model, also one with a decorator of torch's."""
+    return sources.is_kept(sources.decorated(method)[-1].__code__.co_filename)
 
 
 def _stance(tap: Tap, _prior: Any, stance: Any) -> None:

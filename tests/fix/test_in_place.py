@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.cli import main
+from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.facts.measured.fix import Offer, Target
+from compiler_lens.measure.fix.trials import _made
 
 MODEL = """import torch
 
@@ -124,3 +128,10 @@ def test_a_method_that_is_no_gain_stays(old: str, new: str, capsys: pytest.Captu
     assert old in BESIDE
     found, patch = fixed(BESIDE.replace(old, new), capsys)
     assert (found["best"], patch) == (None, "")
+
+
+def test_of_what_the_best_writes_otherwise_nothing_is_said_to_be_made() -> None:
+    """The best may have given the line of torch.compile another argument."""
+    offer = Offer(Target(None, "a kind"), Lines("a.py", 1, ("x = 1",), ("x = 1", "y = 2")))
+    gone = replace(offer, edit=Lines("a.py", 1, ("z = 1",), ("z = 1", "y = 2")))
+    assert _made((gone, offer), {"a.py": "x = 1\n"}, "a.py") == ((offer,), {"a.py": "x = 1\ny = 2\n"})

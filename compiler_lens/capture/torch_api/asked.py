@@ -29,7 +29,6 @@ CALLS = Place(
     "calls that a stance makes eager, and leave out hooks",
     ("callback",),
 )
-_DECORATORS = 8  # of a method, that are looked through
 _SKIPPED, _DROPS = dis.opmap.get("CACHE", -1), dis.opmap["POP_TOP"]  # what stands between instructions is none
 _WRAPPERS = "torch/_dynamo/eval_frame.py"  # of what torch.compile was given: each has it as `fn`
 _CALLS = ("__call__", "_wrapped_call_impl", "_call_impl")  # of a module
@@ -98,24 +97,14 @@ def is_dropped(frame: FrameType) -> bool:
     return at < len(steps) and steps[at] == _DROPS
 
 
-def other_methods(module: Any, is_wanted: Callable[[str], bool]) -> list[str]:
-    """Return a module's methods from wanted files that do not go through its call, as far as names tell."""
+def other_methods(module: Any, is_wanted: Callable[[FunctionType], bool]) -> list[str]:
+    """Return a module's methods, of those that are wanted, that do not go through its call, as far as names tell."""
     import torch
 
     kinds = [kind for kind in type(module).__mro__ if not issubclass(torch.nn.Module, kind)]
     found = [one for kind in kinds for one in vars(kind).items() if type(one[1]) is FunctionType]
-    names = [name for name, method in found if is_wanted(_innermost(method).__code__.co_filename)]
+    names = [name for name, method in found if is_wanted(method)]
     return [name for name in dict.fromkeys(names) if not name.startswith("_") and name != "forward"]
-
-
-def _innermost(method: FunctionType) -> FunctionType:
-    """Return what a decorator such as `@torch.no_grad()` was put on."""
-    for _ in range(_DECORATORS):
-        inner = vars(method).get("__wrapped__")
-        if type(inner) is not FunctionType:
-            break
-        method = inner
-    return method
 
 
 def forks(process: Any) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_text, of_torch, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, indices, is_text, of_torch, parameters
 from compiler_lens.facts.measured.called import functions_in
 from compiler_lens.facts.measured.reached import identifiers
 
@@ -236,7 +236,7 @@ def _element(node: ast.expr) -> ast.expr:
 def _indices(site: Site, node: ast.expr) -> Iterator[str]:
     if isinstance(node, ast.Subscript):
         yield from _indices(site, node.value)
-        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        parts = indices(node)
         yield from (f"[{site.source(one)}]" for one in parts)
 
 

@@ -8,7 +8,7 @@ methods call `self.forward(…)`, that is compiled: `model.forward = torch.compi
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -64,9 +64,9 @@ def _compiled_in_place(at: SourceLine, text: str, *, is_forward: bool) -> Iterat
         line = text.split("\n")[at.line - 1].strip()
         is_whole = line.startswith(name) and one.lineno == one.end_lineno and ";" not in line
         if name and torch and called(call) == "compile" and is_whole:
-            told = [found for word in words if (found := ast.get_source_segment(text, word))]
+            told = _told(words, text)
             whole = f"{name}.compile({', '.join(told)})"
-            forward = f"{name}.forward = {torch}({', '.join([f'{name}.forward', *told])})"
+            forward = _compiled(f"{name}.forward", torch, told)
             edit = Lines(at.file, at.line, (line,), (*begin, forward if is_forward else whole))
             yield Offer(Target(replace(at, code=line), _KIND), edit, _PRICE.format(name=name))
 
@@ -90,12 +90,20 @@ def beside(recording: Recording, own: Ownership, known: Sources) -> Iterator[Off
                 continue
         methods = [method for method in one.methods if name and _calls(tree, f"{name}.{method}")]
         if methods and called(call) == "compile" and line.lineno == line.end_lineno:
-            told = [found for word in words if (found := ast.get_source_segment(text, word))]
             whole = text.split("\n")[at.line - 1].strip()
-            made = [f"{name}.{it} = {torch}({', '.join([f'{name}.{it}', *told])})" for it in methods]
+            made = [_compiled(f"{name}.{method}", torch, _told(words, text)) for method in methods]
             edit = Lines(at.file, at.line, (whole,), (whole, *made))
             past = " and ".join(f"`{name}.{method}(…)`" for method in methods)
             yield Offer(Target(replace(at, code=whole), _KIND), edit, _PAST.format(past=past, name=name))
+
+
+def _told(words: Sequence[ast.keyword], text: str) -> list[str]:
+    """Return what torch.compile is told, beside what it is given, as it is written."""
+    return [found for word in words if (found := ast.get_source_segment(text, word))]
+
+
+def _compiled(what: str, torch: str, told: Sequence[str]) -> str:
+    return f"{what} = {torch}({', '.join([what, *told])})"
 
 
 def _calls(tree: ast.Module | None, name: str) -> bool:

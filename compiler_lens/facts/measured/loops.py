@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from msgspec import Struct, field
 
 from compiler_lens.facts.breaks.rewrites.site import parsed
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, indices
 from compiler_lens.facts.measured.bookkeeping import stored
 from compiler_lens.facts.measured.called import function_named
 from compiler_lens.facts.measured.reached import free, identifiers
@@ -196,7 +196,7 @@ def _written(loop: ast.AST) -> set[str]:
 
 def _is_by(node: ast.Subscript, number: str, changed: Collection[str]) -> bool:
     """Whether a name is indexed by a loop's number, with nothing else in the index that a round changes."""
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    parts = indices(node)
     others = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {number}
     is_number = any(isinstance(part, ast.Name) and part.id == number for part in parts)
     return is_number and isinstance(node.value, ast.Name) and others.isdisjoint(changed)

@@ -29,7 +29,7 @@ from compiler_lens.recording.source_text import Sources
 
 # What runs later, or has no places in the text before Python 3.12.
 _APART = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.JoinedStr)
-_OF_SIZES = frozenset({"device", "dim", "dtype", "ndim", "new_ones", "new_tensor", "new_zeros", "numel", "shape",
+OF_SIZES = frozenset({"device", "dim", "dtype", "ndim", "new_ones", "new_tensor", "new_zeros", "numel", "shape",
                        "size"})  # fmt: skip
 IN_DICT = (
     "compiled code computes it in each call, of attributes as they are then, and keeps nothing in `{held}`; it does not"
@@ -234,7 +234,7 @@ def _is_of_values(memo: Memo, node: ast.AST) -> bool:
     if not isinstance(node, ast.Name) or not memo.site.is_tensor(node) or node.id in _stored(memo.body):
         return False
     parent = memo.site.parents().get(node)
-    is_size = isinstance(parent, ast.Attribute) and parent.attr in _OF_SIZES
+    is_size = isinstance(parent, ast.Attribute) and parent.attr in OF_SIZES
     return not is_size and node.id not in {n.id for n in ast.walk(memo.key) if isinstance(n, ast.Name)}
 
 

@@ -12,15 +12,14 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site, parsed, site_at, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import dotted, is_text
+from compiler_lens.facts.breaks.rewrites.syntax import dotted, is_text, stored
 from compiler_lens.facts.measured.computed import only_computes
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.facts.measured.elsewhere import Attribute, class_around, is_changed
+from compiler_lens.facts.measured.memos import OF_SIZES
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
 
-_OF_SIZES = frozenset({"device", "dim", "dtype", "ndim", "new_ones", "new_tensor", "new_zeros", "numel", "shape",
-                       "size"})  # fmt: skip
 MADE_ANEW = "compiled code makes `{held}` in each call, of attributes as they are then, also where they fit"
 _ORDERS = (ast.NotEq, ast.Lt, ast.Gt, ast.LtE, ast.GtE, ast.IsNot, ast.Is)
 
@@ -130,21 +129,16 @@ def _is_asked_for(site: Site, test: ast.expr, made: _Made) -> bool:
 def _is_of_sizes(made: _Made) -> bool:
     """Return whether values are computed of the sizes of what a function is given, not of its numbers."""
     tree, site = parsed(made.site.text), made.site
-    parents, made_here = site.parents(), {n for one in made.values for n in _parts_of(site.parents().get(one))}
-    sized = {n.value.id for n in parents if isinstance(n, ast.Attribute) and n.attr in _OF_SIZES
+    parents = site.parents()
+    made_here = {name for one in made.values for name in stored(parents[one])}
+    sized = {n.value.id for n in parents if isinstance(n, ast.Attribute) and n.attr in OF_SIZES
              and isinstance(n.value, ast.Name)}  # fmt: skip
     given = [
         n for one in made.values for n in ast.walk(one)
         if isinstance(n, ast.Name) and n.id not in made_here and (n.id in sized or site.is_tensor(n))
     ]  # fmt: skip
-    is_plain = all(getattr(parents.get(n), "attr", "") in _OF_SIZES for n in given)
+    is_plain = all(getattr(parents.get(n), "attr", "") in OF_SIZES for n in given)
     return tree is not None and is_plain and only_computes(tree, site, made.values)
-
-
-def _parts_of(one: ast.AST | None) -> Iterator[str]:
-    """Yield the names that a statement assigns."""
-    targets = one.targets if isinstance(one, ast.Assign) else []
-    yield from (n.id for target in targets for n in _parts(target) if isinstance(n, ast.Name))
 
 
 def _is_anothers(at: SourceLine, made: _Made, name: str, known: Sources) -> bool:

@@ -101,7 +101,7 @@ def compiles_more(best: Trial, helping: Iterable[Trial], *, may_be_unknown: bool
     for one in helping if compiles_inside(best.offers) else ():
         seen = one.observed
         takes = one.gives_unknown is not may_be_unknown or any(isinstance(offer.edit, Apart) for offer in one.offers)
-        is_more = seen.operators >= CLEARLY * now.operators and seen.launches <= now.launches
+        is_more = _has_clearly_more(seen, now)
         is_as_good = not (seen.is_cut or seen.at_each_call) and (seen.hurts or 0) <= (now.hurts or 0)
         if is_more and is_as_good and not takes:
             yield one
@@ -109,10 +109,14 @@ def compiles_more(best: Trial, helping: Iterable[Trial], *, may_be_unknown: bool
 
 def has_more(more: Observed, fewer: Observed) -> bool:
     """Return whether clearly more runs in graphs, in no more launches, or more in clearly fewer that break no more."""
-    if more.operators >= CLEARLY * fewer.operators and more.launches <= fewer.launches:
+    if _has_clearly_more(more, fewer):
         return True
     breaks, others = (one.figures.graph_breaks if one.figures else 0 for one in (more, fewer))
     return breaks <= others and more.operators > fewer.operators and CLEARLY * more.launches <= fewer.launches
+
+
+def _has_clearly_more(more: Observed, fewer: Observed) -> bool:
+    return more.operators >= CLEARLY * fewer.operators and more.launches <= fewer.launches
 
 
 def runs_more(best: Trial, helping: Iterable[Trial], first: Observed) -> Iterable[Trial]:

@@ -143,24 +143,24 @@ class _Runs:
 
     def result(self) -> Fix:
         ended, taken = self._begun("the program as it is")
-        first = self._seen(ended)
-        if not (first.calls or ended.outcome.error):
-            known = {**self._loaded, **_texts(ended.outcome.script, ended, self._asked.own)}
+        if not (ended.outcome.calls or ended.outcome.error):
+            known = self._all_texts(ended)
             offers = tuple(in_place(ended.recording, self._asked.own, Sources(known)))
-            if found := self._in_place(first, ended.outcome.script, known, offers) if offers else None:
+            if found := self._in_place(ended, known, offers) if offers else None:
                 return found
         return self._with_methods(self._result(ended, taken), ended)
 
     def _with_methods(self, found: Fix, as_it_is: Ended) -> Fix:
         """Compile methods as well that are called past what torch.compile made of their module, where they compile."""
-        known = {**self._loaded, **_texts(as_it_is.outcome.script, as_it_is, self._asked.own)}
+        known = self._all_texts(as_it_is)
         offers = tuple(beside(as_it_is.recording, self._asked.own, Sources(known)))
         if not offers or found.is_unfinished or found.otherwise or not found.is_deterministic or self._asked.steps:
             return found
         best = found.best
         texts: Texts = {**known, **(best.texts if best else {})}
-        for offer in offers:
-            texts = edited(offer.edit, texts, as_it_is.outcome.script) or texts
+        offers, texts = _made(offers, texts, as_it_is.outcome.script)
+        if not offers:  # the best has other lines there
+            return found
         every, self._reference = (*(best.offers if best else ()), *offers), ""
         try:
             self._tell_of(every, "which is compared with itself without torch.compile")
@@ -179,24 +179,29 @@ class _Runs:
         found = replace(found, tried=(*found.tried, made))
         if not helps or isinstance(own, Refused):
             return found
-        found = replace(found, best=made, texts=known, own_backend=own)
+        return self._with_folder(replace(found, best=made, texts=known, own_backend=own))
+
+    def _all_texts(self, ended: Ended) -> Texts:
+        """Return the user's files that a run loaded, and those that its recording has."""
+        return {**self._loaded, **_texts(ended.outcome.script, ended, self._asked.own)}
+
+    def _with_folder(self, found: Fix) -> Fix:
         return replace(found, folder=_folder(found.changed, self._asked.included))
 
-    def _in_place(self, first: Observed, script: str, known: Texts, offers: tuple[Offer, ...]) -> Fix | None:
+    def _in_place(self, as_it_is: Ended, known: Texts, offers: tuple[Offer, ...]) -> Fix | None:
         """Go on from the program with modules compiled in place, where torch.compile's own are never called."""
-        texts: Texts | None = known
-        for offer in offers:
-            texts = edited(offer.edit, texts, script) if texts is not None else None
-        if texts is None:
+        made, texts = _made(offers, known, as_it_is.outcome.script)
+        if made != offers:
             return None
-        as_it_was = self._reference, self._longest, self._loaded, self._is_for_inductor, self._is_aot
+        first = self._seen(as_it_is)
+        before = self._reference, self._longest, self._loaded, self._is_for_inductor, self._is_aot
         self._base, self._reference = texts, ""
         begun: tuple[Ended, float] | None = None
         with suppress(UsageError):  # it is late, say
             begun = self._begun(f"change {together(range(1, len(offers) + 1))}: {offers[0].edit.title}")
         if begun is None or begun[0].outcome.error or not begun[0].outcome.calls:
             self._base = {}
-            self._reference, self._longest, self._loaded, self._is_for_inductor, self._is_aot = as_it_was
+            self._reference, self._longest, self._loaded, self._is_for_inductor, self._is_aot = before
             return None
         self._numbers = {offer.edit: number for number, offer in enumerate(offers, 1)}
         found = self._result(*begun)
@@ -216,8 +221,7 @@ class _Runs:
         best = found.best and replace(found.best, offers=(*offers, *found.best.offers), before=first.figures)
         if best is None and is_right and not isinstance(own, Refused):
             best, found = moved, replace(found, own_backend=own)
-        found = replace(found, first=first, tried=(moved, *trials), best=best, texts=known)
-        return replace(found, folder=_folder(found.changed, self._asked.included))
+        return self._with_folder(replace(found, first=first, tried=(moved, *trials), best=best, texts=known))
 
     def _begun(self, what: str) -> tuple[Ended, float]:
         """Run the program, by which trials are judged, and return it with the seconds that it took."""
@@ -874,6 +878,16 @@ def _against(others: OtherInputs, offers: Iterable[Offer]) -> OtherCall | None:
     made = list(offers)
     may_raise, raises_less = any(one.may_raise for one in made), any(one.raises_less for one in made)
     return others.against(may_raise=may_raise, raises_less=raises_less)
+
+
+def _made(offers: Iterable[Offer], texts: Texts, script: str) -> tuple[tuple[Offer, ...], Texts]:
+    """Return those of some offers whose lines are there, one on top of the other, and the texts with them."""
+    made: list[Offer] = []
+    for offer in offers:
+        if (changed := edited(offer.edit, texts, script)) is not None:
+            made.append(offer)
+            texts = changed
+    return tuple(made), texts
 
 
 def _lacks(offer: Offer, side: Sides) -> bool:

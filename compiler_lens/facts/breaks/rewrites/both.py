@@ -17,7 +17,7 @@ from compiler_lens.facts.breaks.rewrites.groups import stays_in
 from compiler_lens.facts.breaks.rewrites.masks import is_mask
 from compiler_lens.facts.breaks.rewrites.nothing import any_of, is_on_a_count
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_number, loads, pairs
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, indices, is_number, loads, pairs
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = (
@@ -81,11 +81,7 @@ def _takes_some(site: Site, one: ast.stmt) -> bool:
     parts = [
         n for _, value in given for n in ast.walk(value) if isinstance(n, ast.Subscript) and dotted(n.value) in names
     ]
-    return any(_is_shorter(site, index) for part in parts for index in _indices(part))
-
-
-def _indices(part: ast.Subscript) -> Sequence[ast.expr]:
-    return part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+    return any(_is_shorter(site, index) for part in parts for index in indices(part))
 
 
 def _is_shorter(site: Site, index: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import ast
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, of_torch
+from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, indices, of_torch
 from compiler_lens.recording.model import BreakCause
 
 _PAIRS = frozenset({"kthvalue", "max", "median", "min", "mode", "sort", "topk"})
@@ -22,7 +22,7 @@ def taken(site: Site, _cause: BreakCause) -> Rewrite | None:
     for node in ast.walk(site.statement):
         if not (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)):
             continue
-        *before, last = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        *before, last = indices(node)
         if not _is_number_of_tensor(site, last) or not (site.is_tensor(node.value) or before):
             continue
         dimension = -1 if [_is_rest(one) for one in before] == [True] else len(before)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed, site_in
-from compiler_lens.facts.breaks.rewrites.syntax import ELEMENTWISE, called, calls_in, dotted, loads, of_torch
+from compiler_lens.facts.breaks.rewrites.syntax import ELEMENTWISE, called, calls_in, dotted, indices, loads, of_torch
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = "the numbers are as many as the rows, and none is negative"
@@ -320,7 +320,7 @@ class _Reader:
 
     def _tensor(self, part: ast.Subscript, rows: _Rows) -> tuple[str, Sequence[ast.expr]]:
         """Return the tensor that a part of a row is of, and which part."""
-        inside = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+        inside = indices(part)
         if isinstance(part.value, ast.Name) and part.value.id == rows.row:
             return rows.of, inside
         match inside:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
@@ -237,6 +238,11 @@ def _first_name(node: ast.AST) -> str:
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def indices(part: ast.Subscript) -> Sequence[ast.expr]:
+    """Return what a part is taken by, one for each dimension that is named: `i` and `:n` of `x[i, :n]`."""
+    return part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
 
 
 def stored(node: ast.AST) -> set[str]:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.site import Change, Site
-from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, calls_in, dotted, loads, targets
+from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, calls_in, dotted, indices, loads, targets
 from compiler_lens.recording.model import BreakCause
 
 _PRICE = "the places are within the tensor, and what is written has as many rows as the slice"
@@ -249,7 +249,7 @@ class _Reader:
 
     def _part(self, node: ast.Subscript) -> _Part | None:
         """Return which part of a tensor a subscript is, if a number bounds it."""
-        every = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        every = indices(node)
         spans: list[tuple[int, _Span]] = []
         ends: list[tuple[int, str]] = []
         kept: list[str] = []
